@@ -1,0 +1,86 @@
+# The project's commands. `make help` lists them; README.md tells when to use which.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export MORIIO_CACHE ?= $(HOME)/.cache/moriio-operator
+export PYTHONPATH := $(CURDIR)/tests:$(CURDIR)/operator
+export PYTHONDONTWRITEBYTECODE := 1
+
+REQUIREMENTS := operator/requirements
+# The environment's folder is named by what defines it, so a changed lock makes a new one.
+DEV := $(MORIIO_CACHE)/dev-$(shell cat $(REQUIREMENTS)/bootstrap.lock $(REQUIREMENTS)/dev.lock | sha256sum | cut -c1-12)
+BIN := $(DEV)/bin
+CONFIG := operator/pyproject.toml
+PYTEST := $(BIN)/pytest -c $(CONFIG) --rootdir=. -p no:cacheprovider
+# What is ours in Python; the stand-in for MORI is linted, but typed loosely as what it stands in for.
+SOURCES := operator/moriio_operator tests images/engine-cpu/standin
+CRD := moriio.dev_pddeployments.yaml
+
+##@ Try it
+.PHONY: demo demo-down
+demo: env tools ## Bring up a cluster, serve prompts over two nodes, prove that the KV cache crossed
+	@$(BIN)/python -m demo up
+demo-down: env ## Take the demo's cluster down
+	@$(BIN)/python -m demo down
+
+##@ Check and test
+.PHONY: check lint types imports unit fresh test
+check: lint types imports fresh unit ## Lint, types, imports, generated files, unit tests: under a minute
+
+lint: env
+	@$(BIN)/ruff check --quiet --config $(CONFIG) $(SOURCES)
+	@$(BIN)/ruff format --quiet --check --config $(CONFIG) $(SOURCES)
+
+types: env
+	@$(BIN)/mypy --config-file $(CONFIG) --no-error-summary operator/moriio_operator tests
+
+imports: env
+	@cd operator && $(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
+
+fresh: env
+	@$(BIN)/python -m generate --check
+
+unit: env
+	@$(PYTEST) -q tests/unit
+
+test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
+	@$(PYTEST) $(PYTEST_FLAGS) tests
+
+##@ Work with it
+.PHONY: generate bed-up bed-down images env tools
+generate: env ## Write the generated files: CRDs, reference
+	@$(BIN)/python -m generate
+
+bed-up: env tools ## Bring up the test cluster alone
+	@$(BIN)/python -m bed up
+
+bed-down: env ## Take the test cluster down, whatever state it is in
+	@$(BIN)/python -m bed down
+
+images: env tools ## Build all images, the complete engine image among them
+	@$(BIN)/python -m bed images
+
+env: $(DEV)/complete
+
+$(DEV)/complete:
+	@echo "== Python environment for development: $(DEV)"
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python3 is older than 3.11"; exit 1; }
+	@python3 -c 'import ensurepip' 2> /dev/null || { apt-get update -qq && apt-get install -qqy python3-venv; }
+	@rm -rf $(DEV) && python3 -m venv $(DEV)
+	@$(BIN)/pip install --quiet --require-hashes -r $(REQUIREMENTS)/bootstrap.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes -r $(REQUIREMENTS)/dev.lock
+	@touch $@
+
+tools: env
+	@$(BIN)/python -m bed tools
+
+lock: env ## Renew the hashed locks of the operator's requirements
+	@cd $(REQUIREMENTS) && for part in bootstrap runtime dev; do \
+	  $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
+	    --python-version 3.11 $$part.in -o $$part.lock; done
+
+.PHONY: help lock
+help: ## List the commands
+	@awk -F ':.*## ' '/^##@/ {print "\n" substr($$0, 5)} /^[a-z][a-z -]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,60 @@
+{{/* Name of the chart's objects. */}}
+{{- define "moriio-operator.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of the ClusterRole that the operator binds to the registrars' ServiceAccounts. */}}
+{{- define "moriio-operator.registrarRole" -}}
+{{- include "moriio-operator.fullname" . }}-registrar
+{{- end -}}
+
+{{/* The image: of the operator's pod, and of the registrars in router pods. */}}
+{{- define "moriio-operator.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that find the operator's pod; a Deployment's selector never changes, so neither may these. */}}
+{{- define "moriio-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{/* Labels of every object. The chart's own win over a user's, or selectors would miss their pod. */}}
+{{- define "moriio-operator.labels" -}}
+{{- $own := include "moriio-operator.selectorLabels" . | fromYaml -}}
+{{- $version := .Chart.AppVersion | trunc 63 -}}
+{{- $chart := printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 -}}
+{{- $about := dict "app.kubernetes.io/version" $version "app.kubernetes.io/managed-by" .Release.Service "helm.sh/chart" $chart -}}
+{{- toYaml (merge $own $about .Values.commonLabels) -}}
+{{- end -}}
+
+{{/* The operator's settings file: its keys are those of moriio_operator/runtime/settings.py. */}}
+{{- define "moriio-operator.settings" -}}
+{{- $settings := dict
+      "namespaces" .Values.namespaces
+      "registrarImage" (include "moriio-operator.image" .)
+      "registrarClusterRole" (include "moriio-operator.registrarRole" .)
+      "policy" (dict
+        "privilegedNamespaces" .Values.policy.privilegedNamespaces
+        "hostPathPrefixes" .Values.policy.hostPathPrefixes)
+      "ports" (dict
+        "start" .Values.ports.start
+        "end" .Values.ports.end)
+      "workers" .Values.workers
+      "resyncSeconds" .Values.resyncSeconds
+      "logLevel" .Values.logLevel
+      "httpPort" .Values.httpPort -}}
+{{- toPrettyJson $settings -}}
+{{- end -}}

@@ -1,0 +1,1 @@
+"""The custom resource as users write it: models, names, conditions and the CRD generator."""

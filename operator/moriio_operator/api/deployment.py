@@ -1,0 +1,176 @@
+"""The `PDDeployment` itself: spec, as a user writes it, with the rules that one object decides."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from moriio_operator.api import names
+from moriio_operator.api.engine import Connector, Engine, EngineRole, Model, Resources
+from moriio_operator.api.schema import ApiModel, Seconds, Text1024, rule, with_rules
+from moriio_operator.api.status import Status
+
+NAME_RULE = rule(
+    f"self.metadata.name.size() <= {names.NAME_MAX_LENGTH} "
+    "&& self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    f"metadata.name must be at most {names.NAME_MAX_LENGTH} characters, begin with a letter and "
+    "hold only a-z, 0-9 and '-', so that the names of its Services and pods fit: rename it",
+)
+HOST_NETWORK_RULE = rule(
+    "self.network.mode != 'Host'",
+    "spec.network.mode: Host is not supported yet; use Pod",
+    ".network.mode",
+)
+ROCE_RULE = rule(
+    "self.devices.fabric != 'RoCE' || self.network.mode == 'Host'",
+    "spec.devices.fabric: RoCE needs the host's network interfaces, which the pod network does "
+    "not give; use InfiniBand",
+    ".devices.fabric",
+)
+
+
+class Profile(StrEnum):
+    """How an engine container reaches the devices."""
+
+    PRIVILEGED = "Privileged"
+
+
+class Fabric(StrEnum):
+    """The RDMA fabric between the nodes."""
+
+    ROCE = "RoCE"
+    INFINIBAND = "InfiniBand"
+
+
+class NetworkMode(StrEnum):
+    """The network that engine pods live in."""
+
+    HOST = "Host"
+    POD = "Pod"
+
+
+class RouterPolicy(StrEnum):
+    """How the router picks an engine."""
+
+    CACHE_AWARE = "CacheAware"
+    CONSISTENT_HASH = "ConsistentHash"
+    POWER_OF_TWO = "PowerOfTwo"
+    RANDOM = "Random"
+    ROUND_ROBIN = "RoundRobin"
+
+
+class Devices(ApiModel):
+    """How engines reach GPUs and the RDMA fabric."""
+
+    profile: Profile = Field(
+        default=Profile.PRIVILEGED,
+        description="Privileged: the container is privileged and sees all devices of its node; "
+        "the namespace must be among the chart value policy.privilegedNamespaces.",
+    )
+    fabric: Fabric = Field(
+        description="InfiniBand works on the pod network; RoCE needs the host network."
+    )
+
+
+class Router(ApiModel):
+    """The vllm-router pods, which clients talk to."""
+
+    replicas: int = Field(default=1, ge=1, le=64, description="Number of router pods.")
+    image: Text1024 = Field(
+        description="Image whose entry point is vllm-router, such as vllm/vllm-router."
+    )
+    policy: RouterPolicy = Field(
+        default=RouterPolicy.CACHE_AWARE, description="How the router picks an engine."
+    )
+    request_timeout_seconds: Seconds = Field(
+        default=1800,
+        description="Longest time of a request with its whole stream. In Write mode it is also "
+        "how long a client waits when its prefill engine dies.",
+    )
+    resources: Resources | None = Field(
+        default=None, description="Requests and limits of the router container."
+    )
+
+
+class Network(ApiModel):
+    """The network that engines talk over."""
+
+    mode: NetworkMode = Field(description="Pod: the cluster's pod network.")
+
+
+class Rollout(ApiModel):
+    """How engines are stopped and replaced."""
+
+    drain_timeout_seconds: Seconds = Field(
+        default=60,
+        description="How long a stopping engine may take to finish its requests "
+        "(--shutdown-timeout).",
+    )
+
+
+class Spec(ApiModel):
+    """The wish: one model, served by prefill and decode engines behind routers."""
+
+    model_config = with_rules(HOST_NETWORK_RULE, ROCE_RULE)
+
+    model: Model = Field(description="The model that all engines serve.")
+    engine: Engine = Field(description="The container image of prefill and decode alike.")
+    connector: Connector = Field(description="Settings of vLLM's MoRIIOConnector.")
+    prefill: EngineRole = Field(description="Engines that compute the KV cache of a prompt.")
+    decode: EngineRole = Field(description="Engines that produce the tokens.")
+    devices: Devices = Field(description="How engines reach GPUs and the RDMA fabric.")
+    router: Router = Field(description="The vllm-router pods, which clients talk to.")
+    network: Network = Field(description="The network that engines talk over.")
+    rollout: Rollout = Field(default=Rollout(), description="How engines are stopped and replaced.")
+
+    def role(self, role: names.Role) -> EngineRole:
+        """Give the engines of a role."""
+        return self.prefill if role is names.Role.PREFILL else self.decode
+
+
+class PDDeployment(ApiModel):
+    """A prefill/decode-disaggregated vLLM service over the MoRIIO KV connector."""
+
+    model_config = with_rules(NAME_RULE)
+
+    spec: Spec = Field(description="What the user wishes for.")
+    status: Status | None = Field(
+        default=None, description="What the operator observed. Written by the operator alone."
+    )
+
+
+class Owner(ApiModel):
+    """A PDDeployment with its identity: what planners and builders take.
+
+    `metadata` stays out of the schema (the API server owns it), so it is carried beside the spec.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    spec: Spec
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, as logs tell them."""
+        return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def from_object(cls, obj: dict[str, Any]) -> Owner:
+        """Read a live object.
+
+        Raises:
+            pydantic.ValidationError: the object does not have this schema's shape, which happens
+                when it was stored under another version of the CRD.
+        """
+        metadata = obj["metadata"]
+        return cls(
+            name=metadata["name"],
+            namespace=metadata["namespace"],
+            uid=metadata["uid"],
+            generation=metadata["generation"],
+            spec=Spec.model_validate(obj["spec"]),
+        )

@@ -1,0 +1,80 @@
+"""Names that other programs see: the API group, labels, annotations and child names.
+
+They stand in one place because they are a contract: selectors in live Services, a user's
+NetworkPolicies and dashboards all refer to them, and a change orphans what runs.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+GROUP = "moriio.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "PDDeployment"
+PLURAL = "pddeployments"
+
+FIELD_MANAGER = "moriio-operator"
+STATUS_MANAGER = "moriio-operator-status"
+
+LABEL_DEPLOYMENT = f"{GROUP}/deployment"
+LABEL_REVISION = f"{GROUP}/revision"
+LABEL_ROLE = f"{GROUP}/role"
+LABEL_COMPONENT = f"{GROUP}/component"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY = "moriio-operator"
+
+ANNOTATION_APPLIED = f"{GROUP}/applied"
+
+COMPONENT_ENGINE = "engine"
+COMPONENT_ROUTER = "router"
+
+CONTAINER_ENGINE = "engine"
+CONTAINER_ROUTER = "router"
+CONTAINER_REGISTRAR = "registrar"
+# `sentinel` is the name of a container to come; a user's sidecar must not take it before.
+RESERVED_CONTAINERS = (CONTAINER_ENGINE, CONTAINER_ROUTER, CONTAINER_REGISTRAR, "sentinel")
+
+# Where the model cache is mounted in an engine container, and what an absolute model path is under.
+CACHE_MOUNT = "/models"
+
+REVISION_LENGTH = 8
+# The longest child name that must be one DNS label (63 characters) is a headless Service,
+# `<name>-prefill-<revision>`; an engine pod, `<name>-prefill-<cursor>`, leaves the cursor as many
+# digits as any cluster will use. 40 satisfies both.
+NAME_MAX_LENGTH = 40
+
+
+class Role(StrEnum):
+    """The two halves of a disaggregated deployment, as labels and child names spell them."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+ROLES = (Role.PREFILL, Role.DECODE)
+
+
+def engine_pod(name: str, role: Role, cursor: int) -> str:
+    """Name an engine incarnation; the cursor never repeats, so a repeated create meets its twin."""
+    return f"{name}-{role}-{cursor}"
+
+
+def role_service(name: str, role: Role, revision: str) -> str:
+    """Name the headless Service whose EndpointSlices the registrar watches."""
+    return f"{name}-{role}-{revision}"
+
+
+def router(name: str, revision: str) -> str:
+    """Name the router Deployment of a revision."""
+    return f"{name}-router-{revision}"
+
+
+def router_account(name: str) -> str:
+    """Name the registrar's ServiceAccount and its RoleBinding."""
+    return f"{name}-router"
+
+
+def base_labels(name: str) -> dict[str, str]:
+    """Labels of every child, by which the operator lists what it owns."""
+    return {LABEL_MANAGED_BY: MANAGED_BY, LABEL_DEPLOYMENT: name}

@@ -1,0 +1,168 @@
+"""Status: what was observed, in lists keyed so that server-side apply merges by item.
+
+Times are RFC 3339 in UTC. `portCursor` is the one field that is a decision, not an observation:
+it is written before the pods that use it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from moriio_operator.api.schema import ApiModel, JsonSchema, Text253, list_map
+
+Message = Annotated[str, StringConstraints(max_length=4096)]
+Time = Annotated[str, StringConstraints(max_length=64)]
+# Two roles of 256 engines, each with a predecessor that still stops.
+ENGINES_MAX = 1024
+TIME_FORMAT: JsonSchema = {"format": "date-time"}
+
+
+class ConditionType(StrEnum):
+    """The conditions of a PDDeployment, in the order in which a service comes up."""
+
+    ACCEPTED = "Accepted"
+    PREFILL_READY = "PrefillReady"
+    DECODE_READY = "DecodeReady"
+    ROUTER_READY = "RouterReady"
+    PROGRESSING = "Progressing"
+    READY = "Ready"
+
+
+class Condition(ApiModel):
+    """One condition, as Kubernetes defines them."""
+
+    type: Annotated[str, StringConstraints(max_length=316)] = Field(
+        description="Name of the condition."
+    )
+    status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
+    observed_generation: int = Field(description="The generation that this speaks of.")
+    last_transition_time: Time = Field(
+        description="When the status last changed.", json_schema_extra=TIME_FORMAT
+    )
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=1024)] = Field(
+        description="Cause in one CamelCase word."
+    )
+    message: Message = Field(description="Cause and remedy in words.")
+
+
+class EngineState(StrEnum):
+    """How far an engine incarnation is."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    READY = "Ready"
+    UNREADY = "Unready"
+    TERMINATING = "Terminating"
+    ENDED = "Ended"
+
+
+class EngineStatus(ApiModel):
+    """One engine incarnation, which is one pod."""
+
+    pod: Text253 = Field(description="Name of the pod.")
+    role: Text253 = Field(description="prefill or decode.")
+    revision: Text253 = Field(description="The revision that it was made for.")
+    port_base: int = Field(description="First port of its block.")
+    ports: int = Field(description="Number of ports in its block.")
+    state: EngineState = Field(description="How far it is.")
+    node: Annotated[str, StringConstraints(max_length=253)] | None = Field(
+        default=None, description="The node that it runs on."
+    )
+    address: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        default=None, description="Its address."
+    )
+
+
+class LastFailure(ApiModel):
+    """The engine of a role that ended last, kept until all engines of the role are ready again."""
+
+    pod: Text253 = Field(description="Name of the pod that ended.")
+    reason: Text253 = Field(description="Cause in one word, such as Error or OOMKilled.")
+    message: Message = Field(description="Exit code and the tail of its log.")
+
+
+class RoleStatus(ApiModel):
+    """The engines of one role and revision."""
+
+    name: Text253 = Field(description="prefill or decode.")
+    revision: Text253 = Field(description="The revision.")
+    desired: int = Field(description="How many engines are wished for.")
+    pods: int = Field(description="How many pods there are, those that stop not counted.")
+    ready: int = Field(description="How many of them serve.")
+    failures: int = Field(
+        default=0, description="Engines that ended one soon after the other; sets the back-off."
+    )
+    last_failure_time: Time | None = Field(
+        default=None,
+        description="When an engine last ended.",
+        json_schema_extra=TIME_FORMAT,
+    )
+    last_failure: LastFailure | None = Field(
+        default=None,
+        description="The engine that ended last, until all engines of the role serve again.",
+    )
+
+
+class Summary(ApiModel):
+    """What the columns of `kubectl get` show."""
+
+    prefill: Annotated[str, StringConstraints(max_length=32)] = Field(
+        description="Ready and desired prefill engines."
+    )
+    decode: Annotated[str, StringConstraints(max_length=32)] = Field(
+        description="Ready and desired decode engines."
+    )
+    reason: Annotated[str, StringConstraints(max_length=1024)] = Field(
+        default="", description="Reason of the first condition that is false."
+    )
+
+
+class Status(ApiModel):
+    """What the operator observed."""
+
+    observed_generation: int | None = Field(
+        default=None, description="The generation that this status speaks of."
+    )
+    port_cursor: int = Field(
+        default=0,
+        ge=0,
+        description="Ports handed out so far; never goes back. Modulo the range it is the next "
+        "block.",
+    )
+    revision: Annotated[str, StringConstraints(max_length=63)] | None = Field(
+        default=None, description="The revision that the spec stands for."
+    )
+    endpoint: Annotated[str, StringConstraints(max_length=512)] | None = Field(
+        default=None, description="Where clients inside the cluster send requests."
+    )
+    summary: Summary | None = Field(default=None, description="What `kubectl get` shows.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=32,
+        description="Conditions, in the order in which a service comes up.",
+        json_schema_extra=list_map("type"),
+    )
+    roles: list[RoleStatus] = Field(
+        default_factory=list,
+        max_length=16,
+        description="Engines by role and revision.",
+        json_schema_extra=list_map("name", "revision"),
+    )
+    engines: list[EngineStatus] = Field(
+        default_factory=list,
+        max_length=ENGINES_MAX,
+        description="Engine incarnations.",
+        json_schema_extra=list_map("pod"),
+    )
+
+    @classmethod
+    def from_object(cls, obj: dict[str, Any]) -> Status:
+        """Read the status of a live object; an object without one has the empty status."""
+        return cls.model_validate(obj.get("status") or {})
+
+    def to_object(self) -> dict[str, Any]:
+        """Give the status as it is applied: camelCase, nothing that is not set."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,31 @@
+"""All children of a PDDeployment except its engines, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from moriio_operator.api.deployment import Owner
+from moriio_operator.api.names import ROLES
+from moriio_operator.build.account import role_binding, service_account
+from moriio_operator.build.router import router_deployment
+from moriio_operator.build.services import client_service, role_service
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What the chart decided and children refer to."""
+
+    registrar_image: str
+    registrar_cluster_role: str
+
+
+def children(owner: Owner, revision: str, installation: Installation) -> list[dict[str, Any]]:
+    """Build the desired children of a revision; a router finds its Services and rights ready."""
+    return [
+        client_service(owner, revision),
+        *(role_service(owner, role, revision) for role in ROLES),
+        service_account(owner),
+        role_binding(owner, installation.registrar_cluster_role),
+        router_deployment(owner, revision, installation.registrar_image),
+    ]

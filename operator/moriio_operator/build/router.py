@@ -1,0 +1,159 @@
+"""The router Deployment of a revision: vllm-router, and the registrar that feeds it.
+
+The registrar is a native sidecar: it beats on while the router drains, since the kubelet stops it
+only after the router has ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moriio_operator.api import names
+from moriio_operator.api.deployment import Owner
+from moriio_operator.api.names import Role
+from moriio_operator.build.metadata import metadata, router_labels
+from moriio_operator.contract import router
+
+REGISTRAR_PORT = 8081
+
+# New connections still come while the endpoint's removal travels through the cluster.
+_DRAIN_S = 5
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, no secret
+_TOKEN_LIFETIME_S = 3607  # the API server's own default for projected tokens
+
+_RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+def router_deployment(owner: Owner, revision: str, registrar_image: str) -> dict[str, Any]:
+    """Build the router Deployment."""
+    labels = {**names.base_labels(owner.name), **router_labels(revision)}
+    selector = {key: labels[key] for key in sorted(labels) if key != names.LABEL_MANAGED_BY}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(
+            owner, names.router(owner.name, revision), labels=router_labels(revision)
+        ),
+        "spec": {
+            "replicas": owner.spec.router.replicas,
+            "selector": {"matchLabels": selector},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+            },
+            "template": {
+                "metadata": {
+                    "labels": labels,
+                    "annotations": {
+                        "kubectl.kubernetes.io/default-container": names.CONTAINER_ROUTER
+                    },
+                },
+                "spec": _pod_spec(owner, revision, registrar_image),
+            },
+        },
+    }
+
+
+def _pod_spec(owner: Owner, revision: str, registrar_image: str) -> dict[str, Any]:
+    wish = owner.spec.router
+    made: dict[str, Any] = {
+        "serviceAccountName": names.router_account(owner.name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _DRAIN_S + wish.request_timeout_seconds + _DRAIN_S,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "initContainers": [_registrar(owner, revision, registrar_image)],
+        "containers": [_router(owner)],
+        "volumes": [{"name": "token", "projected": _token()}],
+    }
+    if owner.spec.engine.image_pull_secrets:
+        made["imagePullSecrets"] = [{"name": s.name} for s in owner.spec.engine.image_pull_secrets]
+    return made
+
+
+def _router(owner: Owner) -> dict[str, Any]:
+    wish = owner.spec.router
+    liveness = {"httpGet": {"path": router.LIVENESS_PATH, "port": "http"}}
+    made: dict[str, Any] = {
+        "name": names.CONTAINER_ROUTER,
+        "image": wish.image,
+        "args": router.arguments(wish),
+        "ports": [
+            {"name": "http", "containerPort": router.HTTP_PORT, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": router.METRICS_PORT, "protocol": "TCP"},
+        ],
+        "securityContext": _RESTRICTED,
+        "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_S}}},
+        "startupProbe": {
+            **liveness, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 60,
+        },
+        "livenessProbe": {
+            **liveness, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3,
+        },
+        "readinessProbe": {
+            "httpGet": {"path": router.READINESS_PATH, "port": "http"},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+            "failureThreshold": 3,
+        },
+    }  # fmt: skip
+    if wish.resources is not None:
+        made["resources"] = wish.resources.model_dump(exclude_none=True)
+    return made
+
+
+def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
+    arguments = [
+        "registrar",
+        "--mode", owner.spec.connector.mode.value,
+        "--router", router.REGISTRATION,
+        "--port", str(REGISTRAR_PORT),
+    ]  # fmt: skip
+    for role in names.ROLES:
+        tensor = owner.spec.role(role).parallelism.tensor
+        arguments += [f"--{role}", names.role_service(owner.name, Role(role), revision)]
+        arguments += [f"--{role}-tensor", str(tensor)]
+    namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    health = {"timeoutSeconds": 5, "periodSeconds": 2}
+    return {
+        "name": names.CONTAINER_REGISTRAR,
+        "image": image,
+        "restartPolicy": "Always",
+        "args": arguments,
+        "env": [{"name": "POD_NAMESPACE", "valueFrom": namespace}],
+        "ports": [{"name": "registrar", "containerPort": REGISTRAR_PORT, "protocol": "TCP"}],
+        "securityContext": _RESTRICTED,
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
+        "volumeMounts": [{"name": "token", "mountPath": _TOKEN_PATH, "readOnly": True}],
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": "registrar"}, **health, "failureThreshold": 3,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "registrar"}, **health,
+            "periodSeconds": 10, "failureThreshold": 6,
+        },
+    }  # fmt: skip
+
+
+def _token() -> dict[str, Any]:
+    """The registrar's credentials, mounted into its container alone."""
+    return {
+        "sources": [
+            {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_LIFETIME_S}},
+            {
+                "configMap": {
+                    "name": "kube-root-ca.crt",
+                    "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                }
+            },
+        ]
+    }

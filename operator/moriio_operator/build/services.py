@@ -1,0 +1,63 @@
+"""Services: one headless a role and revision, for the registrar, and one for clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moriio_operator.api import names
+from moriio_operator.api.deployment import Owner
+from moriio_operator.api.names import Role
+from moriio_operator.build.metadata import engine_labels, metadata, router_labels
+from moriio_operator.contract import router
+from moriio_operator.contract.ports import PortBlock
+
+CLIENT_PORT = router.HTTP_PORT
+
+
+def role_service(owner: Owner, role: Role, revision: str) -> dict[str, Any]:
+    """Build the headless Service of a role: it carries addresses and port numbers, no traffic.
+
+    Not-ready addresses are published, since a registrar must also see who stops; whether an
+    engine serves is its endpoint's `serving` condition.
+    """
+    labels = engine_labels(revision, role)
+    # Named target ports resolve per pod; the `port` numbers here are only their distinct labels.
+    block = PortBlock(base=1, ranks=owner.spec.role(role).parallelism.tensor)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(owner, names.role_service(owner.name, role, revision), labels=labels),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {names.LABEL_DEPLOYMENT: owner.name, **labels},
+            "ports": [
+                {"name": name, "port": number, "targetPort": name, "protocol": "TCP"}
+                for name, number in block.named().items()
+            ],
+        },
+    }
+
+
+def client_service(owner: Owner, revision: str) -> dict[str, Any]:
+    """Build the Service that clients use; its selector names the revision that serves."""
+    labels = router_labels(revision)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(
+            owner, owner.name, labels={names.LABEL_COMPONENT: names.COMPONENT_ROUTER}
+        ),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": {names.LABEL_DEPLOYMENT: owner.name, **labels},
+            "ports": [
+                {"name": "http", "port": CLIENT_PORT, "targetPort": "http", "protocol": "TCP"}
+            ],
+        },
+    }
+
+
+def endpoint(owner: Owner) -> str:
+    """Give the address of the client Service; it resolves under any cluster domain."""
+    return f"http://{owner.name}.{owner.namespace}.svc:{CLIENT_PORT}"

@@ -1,0 +1,92 @@
+"""Workers that take keys off the queue, with back-off per key, and the periodic resync.
+
+One broken PDDeployment backs off alone; it never holds a worker while it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import structlog
+
+from moriio_operator.control.queue import Key, WorkQueue
+from moriio_operator.kube import kinds
+from moriio_operator.kube.client import Kube
+from moriio_operator.kube.errors import ConflictError
+
+log = structlog.get_logger(__name__)
+
+Reconcile: TypeAlias = Callable[[Key], Awaitable[float | None]]
+# Told of every pass: result and seconds.
+PassObserver: TypeAlias = Callable[[str, float], None]
+
+_FIRST_S = 1.0
+_LONGEST_S = 60.0
+# The object changed between observe and apply; whoever changed it is done by now.
+_CONFLICT_S = 0.2
+
+
+class Loop:
+    """The workers and their back-off."""
+
+    def __init__(self, queue: WorkQueue, reconcile: Reconcile, observe: PassObserver) -> None:
+        self._queue = queue
+        self._reconcile = reconcile
+        self._observe = observe
+        self._failures: dict[Key, int] = {}
+
+    async def run(self, workers: int) -> None:
+        """Work until cancelled; a worker that dies ends the process (no zombie)."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            started = time.monotonic()
+            try:
+                result = await self._once(key)
+            finally:
+                self._queue.done(key)
+            self._observe(result, time.monotonic() - started)
+
+    async def _once(self, key: Key) -> str:
+        try:
+            again_s = await self._reconcile(key)
+        except ConflictError as error:
+            log.debug("changed meanwhile", key=str(key), error=str(error))
+            self._queue.add_later(key, _CONFLICT_S)
+            return "conflict"
+        except Exception as error:  # noqa: BLE001 - any failure of one object is that object's
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            wait_s = backoff_s(failures) * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+            log.warning("pass failed", key=str(key), error=repr(error), retry_s=round(wait_s, 1))
+            self._queue.add_later(key, wait_s)
+            return "error"
+        self._failures.pop(key, None)
+        if again_s is not None:
+            self._queue.add_later(key, again_s)
+        return "ok"
+
+
+def backoff_s(failures: int) -> float:
+    """Seconds to wait after so many failures in a row: 1, 2, 4 ... 60."""
+    return float(min(_FIRST_S * 2 ** min(failures - 1, 10), _LONGEST_S))
+
+
+async def resync(kube: Kube, queue: WorkQueue, namespaces: list[str], every_s: float) -> None:
+    """Make every PDDeployment due now and then: the remedy for whatever no event told."""
+    while True:
+        await asyncio.sleep(every_s * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
+        try:
+            for namespace in namespaces or (None,):
+                items, _ = await kube.list(kinds.PDDEPLOYMENT, namespace)
+                for item in items:
+                    queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))
+        except Exception as error:  # noqa: BLE001 - the next round tries again
+            log.warning("resync failed", error=repr(error))

@@ -1,0 +1,236 @@
+"""A small Kubernetes client on dictionaries over the official asyncio client.
+
+The official package brings configuration, TLS and token refresh; calls go out raw, because its
+models drop fields that they do not know. Writes use strict field validation, so a mistake in a
+template is an error and not a silently lost field.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client as official
+from kubernetes.aio import config as official_config
+
+from moriio_operator.kube.errors import ExpiredError, NotFoundError, from_status
+from moriio_operator.kube.kinds import Kind, kind_of
+
+Object: TypeAlias = dict[str, Any]
+# Told of every call: verb, kind, HTTP status (0 = no answer), seconds.
+CallObserver: TypeAlias = Callable[[str, str, int, float], None]
+
+_JSON = "application/json"
+_APPLY = "application/apply-patch+yaml"
+_PAGE = 500
+_TIMEOUT_S = 30
+# The server ends a watch after this; a silent dead connection is given up a little later.
+WATCH_S = 290
+# Bookmarks come about once a minute.
+_SILENCE_S = 90
+
+
+def _ignore(_verb: str, _kind: str, _status: int, _seconds: float) -> None:
+    """Observe nothing."""
+
+
+class Kube:
+    """The API as the operator uses it: get, list, watch, create, apply, delete."""
+
+    def __init__(self, api: official.ApiClient, observe: CallObserver = _ignore) -> None:
+        self._api = api
+        self._observe = observe
+
+    @classmethod
+    async def connect(cls, kubeconfig: str | None = None, observe: CallObserver = _ignore) -> Kube:
+        """Connect with a kubeconfig file, or from inside a pod when there is none."""
+        configuration = official.Configuration()
+        if kubeconfig is None:
+            official_config.load_incluster_config(client_configuration=configuration)
+        else:
+            await official_config.load_kube_config(
+                config_file=kubeconfig, client_configuration=configuration
+            )
+        return cls(official.ApiClient(configuration), observe)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+    async def serves(self, kind: Kind) -> bool:
+        """Tell whether the API server's discovery shows a kind (a CRD may come late)."""
+        path = f"/apis/{kind.api_version}"
+        try:
+            found = await self._call("get", kind, "GET", path)
+        except NotFoundError:
+            return False
+        return any(resource["name"] == kind.plural for resource in found["resources"])
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """Read one object; None when it is not there."""
+        try:
+            return await self._call("get", kind, "GET", kind.path(namespace, name))
+        except NotFoundError:
+            return None
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, selector: str = ""
+    ) -> tuple[list[Object], str]:
+        """Read all objects of a kind, page by page, and the resource version to watch from."""
+        items: list[Object] = []
+        query = {"limit": str(_PAGE)}
+        if selector:
+            query["labelSelector"] = selector
+        while True:
+            page = await self._call("list", kind, "GET", kind.path(namespace), query)
+            items += page["items"]
+            metadata = page["metadata"]
+            if not metadata.get("continue"):
+                break
+            query["continue"] = metadata["continue"]
+        for item in items:
+            # Items of a list come without the two fields that tell their kind.
+            item.setdefault("apiVersion", kind.api_version)
+            item.setdefault("kind", kind.kind)
+        return items, metadata["resourceVersion"]
+
+    async def create(self, obj: Object, manager: str, *, dry_run: bool = False) -> Object:
+        """Create an object. With `dry_run` the server checks everything and stores nothing.
+
+        Raises:
+            AlreadyExistsError: the name is taken.
+        """
+        kind = kind_of(obj)
+        query = {"fieldManager": manager, "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
+        path = kind.path(obj["metadata"]["namespace"])
+        return await self._call("create", kind, "POST", path, query, obj)
+
+    async def apply(self, obj: Object, manager: str, subresource: str | None = None) -> Object:
+        """Apply an object server-side, taking over fields that others hold.
+
+        A `metadata.resourceVersion` in the object is a precondition.
+
+        Raises:
+            ConflictError: the precondition does not hold.
+        """
+        kind = kind_of(obj)
+        metadata = obj["metadata"]
+        query = {"fieldManager": manager, "fieldValidation": "Strict", "force": "true"}
+        path = kind.path(metadata["namespace"], metadata["name"], subresource)
+        return await self._call("apply", kind, "PATCH", path, query, obj, content_type=_APPLY)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
+        """Delete this very object, not a later one of its name; gone already is fine.
+
+        Raises:
+            ConflictError: the name belongs to an object of another uid.
+        """
+        body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            await self._call("delete", kind, "DELETE", kind.path(namespace, name), {}, body)
+        except NotFoundError:
+            return
+
+    async def watch(
+        self, kind: Kind, namespace: str, selector: str, version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Yield events from a resource version on, bookmarks included, until the server ends.
+
+        Raises:
+            ExpiredError: the version is too old; list again.
+        """
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": selector,
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCH_S),
+        }
+        path = kind.path(namespace)
+        response = await self._send("watch", kind, "GET", path, query, None, _JSON, WATCH_S + 20)
+        try:
+            if response.status >= 400:
+                raise from_status(response.status, _parsed(await response.read()))
+            async for line in _lines(response.response.content):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    code = int(event["object"].get("code", 500))
+                    raise from_status(code, event["object"])
+                yield event["type"], event["object"]
+        finally:
+            response.response.close()
+
+    async def _call(
+        self,
+        verb: str,
+        kind: Kind,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: Object | None = None,
+        *,
+        content_type: str = _JSON,
+    ) -> Object:
+        response = await self._send(
+            verb, kind, method, path, query or {}, body, content_type, _TIMEOUT_S
+        )
+        parsed = _parsed(await response.read())
+        if response.status >= 400:
+            raise from_status(response.status, parsed)
+        return parsed
+
+    async def _send(
+        self,
+        verb: str,
+        kind: Kind,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Object | None,
+        content_type: str,
+        timeout_s: float,
+    ) -> Any:
+        headers: dict[str, str] = {"Accept": _JSON, "Content-Type": content_type}
+        # Refreshes the token of a pod's service account when it is due.
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        started, status = time.monotonic(), 0
+        try:
+            response = await self._api.rest_client.request(
+                method, url, headers=headers, body=body, _request_timeout=timeout_s
+            )
+            status = response.status
+        finally:
+            self._observe(verb, kind.kind, status, time.monotonic() - started)
+        return response
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split a watch into lines of any length; silence means that the connection is dead.
+
+    Raises:
+        TimeoutError: nothing came for so long that even bookmarks are missing.
+    """
+    rest = b""
+    while chunk := await asyncio.wait_for(stream.readany(), _SILENCE_S):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def _parsed(data: bytes) -> Object:
+    try:
+        parsed = json.loads(data)
+    except ValueError:
+        return {"reason": "NotJson", "message": data[:500].decode(errors="replace")}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+__all__ = ["CallObserver", "ExpiredError", "Kube", "Object"]

@@ -1,0 +1,57 @@
+"""The kinds that the operator touches, as a static table: no discovery, no cache to go stale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from moriio_operator.api import names
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Where the API serves a kind."""
+
+    kind: str
+    plural: str
+    api_version: str = "v1"
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version inside the group."""
+        return self.api_version.rpartition("/")[2]
+
+    def path(
+        self, namespace: str | None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """Give the URL path; without a namespace it spans all of them."""
+        root = "/api/v1" if self.api_version == "v1" else f"/apis/{self.api_version}"
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        rest = "".join(f"/{part}" for part in (name, subresource) if part)
+        return f"{root}{scope}/{self.plural}{rest}"
+
+
+PDDEPLOYMENT = Kind(names.KIND, names.PLURAL, names.API_VERSION)
+POD = Kind("Pod", "pods")
+SERVICE = Kind("Service", "services")
+SERVICE_ACCOUNT = Kind("ServiceAccount", "serviceaccounts")
+ROLE_BINDING = Kind("RoleBinding", "rolebindings", "rbac.authorization.k8s.io/v1")
+DEPLOYMENT = Kind("Deployment", "deployments", "apps/v1")
+ENDPOINT_SLICE = Kind("EndpointSlice", "endpointslices", "discovery.k8s.io/v1")
+EVENT = Kind("Event", "events", "events.k8s.io/v1")
+
+# Kinds that a PDDeployment owns, besides its engine pods.
+CHILDREN = (SERVICE, SERVICE_ACCOUNT, ROLE_BINDING, DEPLOYMENT)
+OWNED = (POD, *CHILDREN)
+
+_BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PDDEPLOYMENT, *OWNED, EVENT)}
+
+
+def kind_of(obj: dict[str, Any]) -> Kind:
+    """Give the kind of an object."""
+    return _BY_KIND[obj["apiVersion"], obj["kind"]]

@@ -1,0 +1,60 @@
+"""Engines from EndpointSlices: who serves, at which address and ports.
+
+A slice carries the port numbers that the pods of it gave to the names, and the state of each
+endpoint. `ready` is always true here (the Services publish not-ready addresses), so `serving`
+and `terminating` decide. Engines are keyed by the pod's uid: one that moves between slices for a
+moment, while the controller rewrites them, stands in two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moriio_operator.api.engine import Mode
+from moriio_operator.api.names import Role
+from moriio_operator.contract.ports import HANDSHAKE, HTTP, NOTIFY
+from moriio_operator.contract.registration import Registration, registration
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleService:
+    """The headless Service of a role, and what its engines have in common."""
+
+    role: Role
+    tensor: int
+
+
+def serving(
+    slices: Iterable[dict[str, Any]], services: Mapping[str, RoleService], mode: Mode
+) -> dict[str, Registration]:
+    """Give the registrations of all engines that serve, by pod uid."""
+    found: dict[str, Registration] = {}
+    for piece in slices:
+        service = services.get(piece["metadata"]["labels"].get(SERVICE_LABEL, ""))
+        ports = {port.get("name"): port.get("port") for port in piece.get("ports") or []}
+        # All of it is IPv4: the wire format has no brackets for anything else.
+        if piece.get("addressType") != "IPv4":
+            continue
+        if service is None or not {HTTP, HANDSHAKE, NOTIFY} <= ports.keys():
+            continue
+        for endpoint in piece.get("endpoints") or []:
+            uid = (endpoint.get("targetRef") or {}).get("uid")
+            if uid and endpoint.get("addresses") and _serves(endpoint.get("conditions") or {}):
+                found[uid] = registration(
+                    service.role,
+                    mode,
+                    host=endpoint["addresses"][0],
+                    http=ports[HTTP],
+                    handshake=ports[HANDSHAKE],
+                    notify=ports[NOTIFY],
+                    tensor=service.tensor,
+                )
+    return found
+
+
+def _serves(conditions: dict[str, Any]) -> bool:
+    return bool(conditions.get("serving")) and not conditions.get("terminating")

@@ -1,0 +1,128 @@
+"""The registrar: registers engines that serve with the router of its own pod, each second.
+
+It replaces vLLM's heartbeat, which reaches one router only, begins before the engine can serve
+and cannot be paused for a drain. EndpointSlices come in, registrations go out; nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from moriio_operator.api.engine import Mode
+from moriio_operator.contract.registration import Registration
+from moriio_operator.kube.client import Kube
+from moriio_operator.node.beacon import Beacon
+from moriio_operator.node.endpoints import RoleService, serving
+from moriio_operator.node.slices import SliceWatch
+from moriio_operator.telemetry.server import serve
+
+log = structlog.get_logger(__name__)
+
+# The router forgets an engine 4 to 5 s after its last registration.
+BEAT_S = 1.0
+
+
+class Metrics:
+    """What an admin watches of a registrar."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.engines = Gauge(
+            "moriio_registrar_engines",
+            "Engines that are registered with the router.",
+            ["role"],
+            registry=registry,
+        )
+        self.sent = Counter(
+            "moriio_registrar_registrations",
+            "Registrations sent to the router.",
+            registry=registry,
+        )
+        self.connected = Gauge(
+            "moriio_registrar_connected",
+            "1 while the registration socket is connected.",
+            registry=registry,
+        )
+
+
+async def run(mode: Mode, router: str, port: int, services: Mapping[str, RoleService]) -> None:
+    """Register until told to stop (SIGTERM)."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    kube = await Kube.connect(os.environ.get("KUBECONFIG"))
+    watch = SliceWatch(kube, os.environ["POD_NAMESPACE"], services)
+    beacon = Beacon(router)
+
+    def ready() -> str | None:
+        if not watch.listed:
+            return "the EndpointSlices are not listed yet"
+        return None if beacon.connected else f"not connected to the router at {router}"
+
+    try:
+        async with serve(port, registry, healthy=lambda: None, ready=ready):
+            await _until_stopped(watch, beacon, mode, services, metrics)
+    finally:
+        beacon.close()
+        await kube.close()
+
+
+async def _until_stopped(
+    watch: SliceWatch,
+    beacon: Beacon,
+    mode: Mode,
+    services: Mapping[str, RoleService],
+    metrics: Metrics,
+) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    parts = [
+        asyncio.create_task(part)
+        for part in (
+            watch.run(),
+            beacon.watch(),
+            _beat(watch, beacon, mode, services, metrics),
+            stop.wait(),
+        )
+    ]
+    done, pending = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+    for part in pending:
+        part.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    for part in done:
+        part.result()
+
+
+async def _beat(
+    watch: SliceWatch,
+    beacon: Beacon,
+    mode: Mode,
+    services: Mapping[str, RoleService],
+    metrics: Metrics,
+) -> None:
+    known: dict[str, Registration] = {}
+    while True:
+        engines = serving(watch.slices(), services, mode)
+        _tell(known, engines)
+        known = engines
+        metrics.sent.inc(await beacon.send(list(engines.values())))
+        metrics.connected.set(beacon.connected)
+        for role in ("P", "D"):
+            count = sum(1 for engine in engines.values() if engine["type"] == role)
+            metrics.engines.labels(role).set(count)
+        await asyncio.sleep(BEAT_S)
+
+
+def _tell(before: dict[str, Registration], now: dict[str, Registration]) -> None:
+    for uid in now.keys() - before.keys():
+        log.info("engine serves", pod_uid=uid, **_brief(now[uid]))
+    for uid in before.keys() - now.keys():
+        log.info("engine leaves", pod_uid=uid, **_brief(before[uid]))
+
+
+def _brief(engine: Registration) -> dict[str, str]:
+    return {"role": engine["type"], "http": engine["http_address"]}

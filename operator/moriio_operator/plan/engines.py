@@ -1,0 +1,199 @@
+"""The planner of engines: which to create, which to stop, derived from what is observed.
+
+Stateless: the step is found anew each time. A revision whose engines still exist is drained
+before another starts (stop and start). Within a revision each role is brought to its count:
+missing engines get the next port blocks, surplus ones are stopped newest first, ended ones are
+deleted and replaced after a back-off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from moriio_operator.api import names
+from moriio_operator.api.deployment import Owner
+from moriio_operator.api.names import ROLES, Role
+from moriio_operator.api.status import EngineState, LastFailure, RoleStatus, Status
+from moriio_operator.contract.ports import PortBlock
+from moriio_operator.plan import backoff
+from moriio_operator.plan.engine import Engine
+from moriio_operator.plan.ports import PortRange, allocate
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """An engine to create."""
+
+    pod: str
+    role: Role
+    ports: PortBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The crash record of a role, as it goes into the status."""
+
+    count: int = 0
+    time: datetime | None = None
+    last: LastFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """What to do with engines now, and when to look again."""
+
+    revision: str
+    serving: str
+    births: tuple[Birth, ...] = ()
+    stops: tuple[Engine, ...] = ()
+    newly_ended: tuple[Engine, ...] = ()
+    cursor: int = 0
+    failures: tuple[tuple[Role, Failures], ...] = ()
+    wake_after_s: float | None = None
+
+    @property
+    def draining(self) -> bool:
+        """Whether an old revision's engines still exist, so that the new one waits."""
+        return self.serving != self.revision
+
+    def failures_of(self, role: Role) -> Failures:
+        """Give the crash record of a role."""
+        return dict(self.failures)[role]
+
+
+def plan(
+    owner: Owner,
+    status: Status,
+    engines: Sequence[Engine],
+    revision: str,
+    ports: PortRange,
+    now: datetime,
+) -> EnginePlan:
+    """Plan the next step.
+
+    Raises:
+        PortsExhaustedError: a missing engine finds no free block in the range.
+    """
+    base = _standing(owner, status, engines, revision, now)
+    if base.draining:
+        return replace(base, stops=tuple(e for e in engines if e.state != EngineState.TERMINATING))
+    return _fill(base, owner, engines, ports, now)
+
+
+def hold(
+    owner: Owner, status: Status, engines: Sequence[Engine], revision: str, now: datetime
+) -> EnginePlan:
+    """Plan to change nothing, for a spec that cannot be acted on; what runs goes on running."""
+    running = engines[0].revision if engines else revision
+    return _standing(owner, status, engines, running, now)
+
+
+def _standing(
+    owner: Owner, status: Status, engines: Sequence[Engine], revision: str, now: datetime
+) -> EnginePlan:
+    """Take stock: which revision serves, who ended, what the crash records are."""
+    newly_ended = _newly_ended(status, engines)
+    old = [engine for engine in engines if engine.revision != revision]
+    failures = (
+        (role, _failures(owner, role, status, revision, engines, newly_ended, now))
+        for role in ROLES
+    )
+    return EnginePlan(
+        revision=revision,
+        serving=old[0].revision if old else revision,
+        newly_ended=newly_ended,
+        cursor=status.port_cursor,
+        failures=tuple(failures),
+    )
+
+
+def _fill(
+    base: EnginePlan, owner: Owner, engines: Sequence[Engine], ports: PortRange, now: datetime
+) -> EnginePlan:
+    """Bring each role of the revision to its count."""
+    stops = [engine for engine in engines if engine.state is EngineState.ENDED]
+    births: list[Birth] = []
+    waits: list[float] = []
+    cursor = base.cursor
+    # A stopping engine may still be known to its peers, so its block counts as held.
+    held = [engine.ports for engine in engines]
+    for role in ROLES:
+        wish = owner.spec.role(role)
+        alive = [e for e in engines if e.role is role and not e.leaves]
+        stops += _surplus(alive, wish.replicas)
+        missing = wish.replicas - len(alive)
+        record = base.failures_of(role)
+        wait = backoff.remaining_s(record.count, record.time, now)
+        if missing > 0 and wait > 0:
+            waits.append(wait)
+            continue
+        for _ in range(missing):
+            given = allocate(cursor, wish.parallelism.tensor, ports, held)
+            held.append(given.ports)
+            cursor = given.cursor
+            births.append(
+                Birth(names.engine_pod(owner.name, role, given.serial), role, given.ports)
+            )
+    return replace(
+        base,
+        stops=tuple(stops),
+        births=tuple(births),
+        cursor=cursor,
+        wake_after_s=min(waits, default=None),
+    )
+
+
+def _surplus(alive: list[Engine], wanted: int) -> list[Engine]:
+    """Choose who stops: those that do not serve first, then the newest."""
+    ranked = sorted(alive, key=lambda e: (e.state is not EngineState.READY, e.serial))
+    return ranked[wanted:]
+
+
+def _newly_ended(status: Status, engines: Sequence[Engine]) -> tuple[Engine, ...]:
+    """Find engines whose end is not in the status yet: each end is counted once.
+
+    The status is written before the pod is deleted; a crash between the two must not count twice.
+    """
+    known = {e.pod for e in status.engines if e.state is EngineState.ENDED}
+    return tuple(e for e in engines if e.state is EngineState.ENDED and e.pod not in known)
+
+
+def _failures(
+    owner: Owner,
+    role: Role,
+    status: Status,
+    revision: str,
+    engines: Sequence[Engine],
+    newly_ended: Sequence[Engine],
+    now: datetime,
+) -> Failures:
+    """Carry the crash record of a role on; another revision begins with a clean one."""
+    before = _recorded(status, role, revision)
+    ended = [e for e in newly_ended if e.role is role and e.revision == revision]
+    if ended:
+        newest = max(ended, key=lambda engine: engine.serial)
+        trouble = newest.trouble
+        last = LastFailure(
+            pod=newest.pod,
+            reason=trouble.reason if trouble else "Ended",
+            message=trouble.message if trouble else "",
+        )
+        return Failures(backoff.count(before.count, before.time, now), now, last)
+    ready = sum(1 for e in engines if e.role is role and e.state is EngineState.READY)
+    if ready >= owner.spec.role(role).replicas:
+        return Failures(before.count, before.time, None)
+    return before
+
+
+def _recorded(status: Status, role: Role, revision: str) -> Failures:
+    for entry in status.roles:
+        if entry.name == role and entry.revision == revision:
+            return _from_status(entry)
+    return Failures()
+
+
+def _from_status(entry: RoleStatus) -> Failures:
+    time = datetime.fromisoformat(entry.last_failure_time) if entry.last_failure_time else None
+    return Failures(entry.failures, time, entry.last_failure)

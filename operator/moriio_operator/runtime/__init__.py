@@ -1,0 +1,1 @@
+"""The process: settings, command line, and kopf as the source of events."""

@@ -1,0 +1,73 @@
+"""The command line: one entry point with a subcommand a role, for one image."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from moriio_operator import __version__
+from moriio_operator.api.engine import Mode
+from moriio_operator.api.names import ROLES
+from moriio_operator.runtime.settings import Settings
+from moriio_operator.telemetry import logs
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a subcommand; give the exit code."""
+    arguments = _parser().parse_args(argv)
+    result: int = arguments.run(arguments)
+    return result
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="moriio-operator", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("operator", help="reconcile PDDeployments")
+    run.add_argument("--config", type=Path, required=True, help="settings file (JSON)")
+    run.set_defaults(run=_operator)
+
+    register = commands.add_parser("registrar", help="register engines with the router of this pod")
+    register.add_argument("--mode", type=Mode, required=True, help="Read or Write")
+    register.add_argument("--router", required=True, help="registration socket, ADDRESS:PORT")
+    register.add_argument("--port", type=int, required=True, help="health and metrics port")
+    register.add_argument("--log-level", default="info")
+    for role in ROLES:
+        register.add_argument(f"--{role}", required=True, help=f"headless Service of {role}")
+        register.add_argument(f"--{role}-tensor", type=int, default=1, help="tensor parallel size")
+    register.set_defaults(run=_registrar)
+    return parser
+
+
+# Each role imports what it runs: a registrar without kopf is half the memory in every router pod.
+def _operator(arguments: argparse.Namespace) -> int:
+    from moriio_operator.runtime import operator  # noqa: PLC0415
+
+    try:
+        settings = Settings.load(arguments.config)
+    except (OSError, ValueError) as error:
+        print(f"settings {arguments.config}: {error}", file=sys.stderr)  # noqa: T201 - no log yet
+        return 2
+    logs.configure(settings.log_level)
+    asyncio.run(operator.run(settings))
+    return 0
+
+
+def _registrar(arguments: argparse.Namespace) -> int:
+    from moriio_operator.node import registrar  # noqa: PLC0415
+    from moriio_operator.node.endpoints import RoleService  # noqa: PLC0415
+
+    logs.configure(arguments.log_level)
+    services = {
+        getattr(arguments, role): RoleService(role, getattr(arguments, f"{role}_tensor"))
+        for role in ROLES
+    }
+    asyncio.run(registrar.run(arguments.mode, arguments.router, arguments.port, services))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Logs, metrics and the small health server, for the operator and the registrar alike."""

@@ -1,0 +1,95 @@
+"""The Go programs of the bed: built once, from the one Go module in `go/`.
+
+The module names each program as a `tool`, so their versions and checksums are pinned together.
+A cold build takes about ten minutes on two cores and a build cache of gigabytes, which is a folder
+of its own and is dropped once all programs are there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from bed.cache import cache_root, digest, discard, entry, progress, tree_digest
+from bed.command import Argv, run
+from bed.errors import BedError
+
+_MODULE = Path(__file__).resolve().parent / "go"
+
+# kube-apiserver first: it compiles most of what the others share.
+PROGRAMS: Mapping[str, str] = {
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "helm": "helm.sh/helm/v3/cmd/helm",
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-router": "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
+    "coredns": "./coredns",
+}
+
+
+def kubernetes_version(go_mod: str) -> str:
+    """Return the Kubernetes version that a go.mod text requires, such as v1.35.4."""
+    found = re.search(r"^\s*(?:require )?k8s\.io/kubernetes (v\d+\.\d+\.\d+)", go_mod, re.MULTILINE)
+    if found is None:
+        raise BedError("go.mod does not require k8s.io/kubernetes; run `go mod tidy` in its folder")
+    return found.group(1)
+
+
+def linker_flags(version: str) -> str:
+    """Return flags that strip the programs and tell them their version (else it is v0.0.0)."""
+    major, minor, _ = version.removeprefix("v").split(".")
+    package = "k8s.io/component-base/version"
+    stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s", "-w", *(f"-X {package}.{key}={val}" for key, val in stamps.items())])
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-buildvcs=false -mod=readonly -trimpath",
+        "GOCACHE": str(cache_root() / "go-build"),
+    }
+
+
+def _download(env: Mapping[str, str]) -> None:
+    fetch: Argv = ["go", "-C", _MODULE, "mod", "download"]
+    # Some thousand small requests: one of them failing is no reason to give up.
+    try:
+        run(fetch, env=env)
+    except BedError as first:
+        progress(f"once more, after: {first}")
+        run(fetch, env=env)
+
+
+def _build(folder: Path) -> None:
+    if shutil.which("go") is None:
+        raise BedError("the bed builds its programs with Go, which is not here: install Go >= 1.25")
+    env = _environment()
+    progress("downloading Go modules")
+    _download(env)
+    folder.mkdir(parents=True)
+    flags = linker_flags(kubernetes_version((_MODULE / "go.mod").read_text()))
+    for count, (name, package) in enumerate(PROGRAMS.items(), start=1):
+        began = time.monotonic()
+        build: Argv = ["go", "-C", _MODULE, "build", "-ldflags", flags, "-o", folder / name]
+        run([*build, package], env=env)
+        took_s = time.monotonic() - began
+        progress(f"Go programs: {name} built in {took_s:.0f} s ({count} of {len(PROGRAMS)})")
+    discard(cache_root() / "go-build")
+
+
+def binaries() -> Path:
+    """Return the folder with the Go programs, built unless they are there."""
+    sources = [_MODULE / "go.mod", _MODULE / "go.sum", _MODULE / "coredns"]
+    version = kubernetes_version((_MODULE / "go.mod").read_text())
+    key = digest(tree_digest(sources), linker_flags(version), *PROGRAMS.values())
+    return entry(f"bin-{key}", "building the bed's Go programs (about ten minutes, once)", _build)

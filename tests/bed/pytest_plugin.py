@@ -1,0 +1,71 @@
+"""pytest fixtures: one cluster for the run, a namespace for each test, and a report when one fails.
+
+Load it with `pytest_plugins = ["bed.pytest_plugin"]`. A conftest chooses the bed's shape by a
+session fixture `bed_config` of its own. Tests that bring up beds themselves carry the mark
+`own_bed`; they are moved to the front, before the run's bed is there, as only one fits on a host.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from bed.cluster import Bed
+from bed.command import wait_until
+from bed.config import BedConfig
+
+_ACCOUNT_TIMEOUT_S = 20
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line("markers", "own_bed: brings up beds itself; runs before all others")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the tests that bring up beds themselves to the front."""
+    items.sort(key=lambda item: item.get_closest_marker("own_bed") is None)
+
+
+@pytest.fixture(scope="session")
+def bed_config() -> BedConfig:
+    """Shape of the run's bed; a conftest may override it."""
+    return BedConfig()
+
+
+@pytest.fixture(scope="session")
+def bed(bed_config: BedConfig) -> Iterator[Bed]:
+    """Give the cluster of this run."""
+    with Bed.up(bed_config) as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(bed: Bed) -> Iterator[str]:
+    """Give the name of a fresh namespace; its deletion after the test is not waited for."""
+    name = f"test-{secrets.token_hex(4)}"
+    bed.kubectl("create", "namespace", name)
+    account = ("-n", name, "get", "serviceaccount", "default", "--ignore-not-found")
+    wait_until(
+        lambda: bool(bed.kubectl(*account)),
+        timeout_s=_ACCOUNT_TIMEOUT_S,
+        what=f"the default service account of {name}, without which no pod can be made",
+    )
+    yield name
+    bed.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test what its namespace looks like now."""
+    report = yield
+    arguments = getattr(item, "funcargs", {})
+    running, name = arguments.get("bed"), arguments.get("namespace")
+    # Not after the teardown: the namespace is being deleted by then.
+    if report.failed and report.when != "teardown" and isinstance(running, Bed) and name:
+        report.sections.append((f"namespace {name}", running.diagnostics(name)))
+    return report

@@ -1,0 +1,55 @@
+"""The operator, installed once a run by its chart, and namespaces that its policy allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from bed.cluster import Bed
+from bed.command import wait_until
+from stage.installation import install
+
+# The admin's policy names namespaces, so those of all tests are named before the first.
+_POOL = tuple(f"serving-{index}" for index in range(60))
+# Short, so that a test of idleness sees several resyncs.
+RESYNC_S = 5
+
+
+@pytest.fixture(scope="session")
+def operator(bed: Bed) -> Bed:
+    """Give the bed with the operator on it."""
+    install(bed, _POOL, values=[f"resyncSeconds={RESYNC_S}"])
+    return bed
+
+
+@pytest.fixture(scope="session")
+def free_namespaces() -> Iterator[str]:
+    """Give the names of allowed namespaces, each once."""
+    return iter(_POOL)
+
+
+def made_namespace(bed: Bed, names: Iterator[str]) -> str:
+    """Make the next allowed namespace."""
+    name = next(names)
+    bed.kubectl("create", "namespace", name)
+    account = ("-n", name, "get", "serviceaccount", "default", "--ignore-not-found")
+    wait_until(
+        lambda: bool(bed.kubectl(*account)), timeout_s=20, what=f"the service account of {name}"
+    )
+    return name
+
+
+@pytest.fixture
+def namespace(operator: Bed, free_namespaces: Iterator[str]) -> Iterator[str]:
+    """Give a namespace that may run privileged pods, for one test."""
+    name = made_namespace(operator, free_namespaces)
+    yield name
+    operator.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def module_namespace(operator: Bed, free_namespaces: Iterator[str]) -> Iterator[str]:
+    """Give a namespace that may run privileged pods, for the tests of one module."""
+    name = made_namespace(operator, free_namespaces)
+    yield name
+    operator.kubectl("delete", "namespace", name, "--wait=false")

@@ -1,0 +1,343 @@
+"""Bad PDDeployments, and the exact message that their user sees: at apply, or in the status.
+
+Each row changes one thing of a good deployment. What the API server decides is applied by dry-run,
+with an accepted twin beside each rule of ours; what needs the operator is read from the status.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from bed.cluster import Bed
+from bed.errors import BedError
+from moriio_operator.api.owned import OWNED_FLAGS
+from stage.deployments import Manifest, stub, tiny
+from stage.service import Service
+
+ENGINE_S = 120
+
+
+def changed(namespace: str, path: str, value: Any) -> Manifest:
+    """Give a good deployment with one field set; `None` removes it."""
+    made = copy.deepcopy(stub(namespace))
+    at = made
+    *parents, last = path.split(".")
+    for part in parents:
+        at = at.setdefault(part, {})
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+    return made
+
+
+def apply_dry(bed: Bed, manifest: Manifest) -> str:
+    """Apply by dry-run; give the API server's refusal, or nothing."""
+    try:
+        bed.kubectl("apply", "--dry-run=server", "-f", "-", input=json.dumps(manifest))
+    except BedError as error:
+        return str(error)
+    return ""
+
+
+FLAGS = (
+    f"args must not hold a flag that the operator sets ({', '.join(OWNED_FLAGS)}): remove it; "
+    "ports, parallelism, model and connector have fields of their own"
+)
+SHORT = "args must hold the long forms of flags, such as --quantization for -q: write it out"
+VARIABLES = (
+    "env must not hold a variable that the operator sets (CUDA_VISIBLE_DEVICES, "
+    "HIP_VISIBLE_DEVICES, POD_IP, ROCR_VISIBLE_DEVICES, VLLM_HOST_IP, VLLM_PORT, VLLM_MORIIO_*): "
+    "remove it; devices and connector have fields of their own"
+)
+NAME = (
+    "metadata.name must be at most 40 characters, begin with a letter and hold only a-z, 0-9 and "
+    "'-', so that the names of its Services and pods fit: rename it"
+)
+CACHE = "spec.model.cache: give exactly one of persistentVolumeClaim, emptyDir and hostPath"
+
+# path, bad value, message at apply, and a value that is taken there.
+AT_APPLY = [
+    ("metadata.name", "x" * 41, NAME, "x" * 40),
+    ("metadata.name", "a.b", NAME, "a-b"),
+    ("spec.network.mode", "Host", "spec.network.mode: Host is not supported yet; use Pod", "Pod"),
+    (
+        "spec.network.mode",
+        "Overlay",
+        'spec.network.mode: Unsupported value: "Overlay": supported values: "Host", "Pod"',
+        "Pod",
+    ),
+    ("spec.network", None, "spec.network: Required value", {"mode": "Pod"}),
+    (
+        "spec.devices.fabric",
+        "RoCE",
+        "spec.devices.fabric: RoCE needs the host's network interfaces, which the pod network "
+        "does not give; use InfiniBand",
+        "InfiniBand",
+    ),
+    (
+        "spec.model.name",
+        "/data/tiny",
+        "spec.model.name: an absolute path must lie under /models/, where the cache is mounted, "
+        "and hold no '..'; or give a model's name on the hub",
+        "/models/tiny",
+    ),
+    (
+        "spec.model.name",
+        "/models/../etc",
+        "spec.model.name: an absolute path must lie under /models/",
+        "org/model",
+    ),
+    (
+        "spec.model.cache",
+        {"emptyDir": {}, "persistentVolumeClaim": {"claimName": "models"}},
+        CACHE,
+        {"emptyDir": {}},
+    ),
+    ("spec.model.cache", {}, CACHE, {"persistentVolumeClaim": {"claimName": "models"}}),
+    (
+        "spec.prefill.replicas",
+        0,
+        "spec.prefill.replicas in body should be greater than or equal to 1",
+        1,
+    ),
+    (
+        "spec.decode.replicas",
+        257,
+        "spec.decode.replicas in body should be less than or equal to 256",
+        256,
+    ),
+    ("spec.prefill.args", ["--port=1"], FLAGS, ["--max-num-seqs=1"]),
+    ("spec.prefill.args", ["--kv_transfer_config.kv_role", "x"], FLAGS, ["--port-like=1"]),
+    ("spec.decode.args", ["--tensor-par", "2"], FLAGS, ["--seed", "-1"]),
+    ("spec.decode.args", ["-tp", "2"], SHORT, ["--"]),
+    (
+        "spec.model.servedName",
+        "--headless",
+        "spec.model.servedName in body should match '^[^-]'",
+        "a-b",
+    ),
+    (
+        "spec.prefill.resources",
+        {"limits": {"cpu": "4 cores"}},
+        "should match",
+        {"limits": {"cpu": 4}},
+    ),
+    (
+        "spec.prefill.env",
+        [{"name": "VLLM_HOST_IP", "value": "1"}],
+        VARIABLES,
+        [{"name": "VLLM_USE_V1", "value": "1"}],
+    ),
+    ("spec.decode.env", [{"name": "VLLM_MORIIO_QP_PER_TRANSFER"}], VARIABLES, [{"name": "A"}]),
+    (
+        "spec.prefill.devices",
+        {"gpu": {"resourceName": "amd.com/gpu"}},
+        "devices.gpu: give resourceName and count together, or neither",
+        {"gpu": {"resourceName": "amd.com/gpu", "count": 8}},
+    ),
+    (
+        "spec.prefill.devices",
+        {"gpu": {"visibleDevices": "all"}},
+        "spec.prefill.devices.gpu.visibleDevices in body should match",
+        {"gpu": {"visibleDevices": "0,1"}},
+    ),
+    ("spec.router.policy", "Fair", 'spec.router.policy: Unsupported value: "Fair"', "RoundRobin"),
+    ("spec.connector.mode", "READ", 'spec.connector.mode: Unsupported value: "READ"', "Write"),
+    ("spec.connector.modes", "Read", 'unknown field "spec.connector.modes"', None),
+    ("spec.prefill.replica", 2, 'unknown field "spec.prefill.replica"', None),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "bad", "message", "good"),
+    AT_APPLY,
+    ids=[f"{path.removeprefix('spec.')}-{i}" for i, (path, *_) in enumerate(AT_APPLY)],
+)
+def test_the_api_server_refuses_what_one_object_decides(
+    operator: Bed, namespace: str, path: str, bad: Any, message: str, good: Any
+) -> None:
+    assert message in apply_dry(operator, changed(namespace, path, bad))
+    twin = stub(namespace) if good is None else changed(namespace, path, good)
+    assert apply_dry(operator, twin) == ""
+
+
+def test_the_served_name_is_immutable(operator: Bed, namespace: str) -> None:
+    manifest = stub(namespace)
+    manifest["spec"]["engine"]["image"] = "localhost/moriio/absent:none"
+    Service.apply(operator, manifest)
+    other = copy.deepcopy(manifest)
+    other["spec"]["model"]["servedName"] = "other"
+    assert (
+        "spec.model.servedName is immutable: clients ask for it; make a new PDDeployment"
+        in apply_dry(operator, other)
+    )
+    assert apply_dry(operator, manifest) == ""
+
+
+OWNED = "may not be set here, the operator owns it; allowed are"
+TEMPLATE = "spec.decode.podTemplate"
+ALLOWED_SPEC = (
+    "affinity, nodeSelector, priorityClassName, runtimeClassName, schedulerName, tolerations, "
+    "topologySpreadConstraints, containers, volumes"
+)
+
+
+def engine(**fields: Any) -> dict[str, Any]:
+    """Give a template that changes the engine container."""
+    return {"spec": {"containers": [{"name": "engine", **fields}]}}
+
+
+# path in the spec, value, reason of Accepted=False, message.
+IN_STATUS = [
+    (
+        "decode.podTemplate",
+        {"spec": {"hostNetwork": True}},
+        "TemplateRefused",
+        f"{TEMPLATE}.spec.hostNetwork: {OWNED} {ALLOWED_SPEC}",
+    ),
+    (
+        "decode.podTemplate",
+        {"spec": {"restartPolicy": "Always"}},
+        "TemplateRefused",
+        f"{TEMPLATE}.spec.restartPolicy: {OWNED} {ALLOWED_SPEC}",
+    ),
+    (
+        "decode.podTemplate",
+        engine(image="other"),
+        "TemplateRefused",
+        f"{TEMPLATE}.spec.containers[0].image: {OWNED} env, name, resources, volumeMounts",
+    ),
+    (
+        "decode.podTemplate",
+        engine(env=[{"name": "VLLM_PORT", "value": "1"}]),
+        "TemplateRefused",
+        f"{TEMPLATE}.spec.containers[0].env[0].name: VLLM_PORT is set by the operator: remove it",
+    ),
+    (
+        "decode.podTemplate",
+        engine(volumeMounts=[{"name": "shm", "mountPath": "/dev/shm"}]),
+        "TemplateRefused",
+        f"{TEMPLATE}.spec.containers[0].volumeMounts[0].mountPath: /dev/shm is mounted by the "
+        "operator: remove it",
+    ),
+    (
+        "decode.podTemplate",
+        {"metadata": {"labels": {"moriio.dev/role": "prefill"}}},
+        "TemplateRefused",
+        f"{TEMPLATE}.metadata.labels[moriio.dev/role]: is the operator's own: choose another key",
+    ),
+    (
+        "decode.podTemplate",
+        {"spec": {"containers": [{"name": "sentinel", "image": "x"}]}},
+        "TemplateRefused",
+        f"{TEMPLATE}.spec.containers[0].name: 'sentinel' is the operator's own: choose another "
+        "name",
+    ),
+    (
+        "decode.podTemplate",
+        {"spec": {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]}},
+        "RefusedByPolicy",
+        f"{TEMPLATE}.spec.volumes[0].hostPath.path: '/' is below none of the folders that the "
+        "admin allows (/mnt/engine, /mnt/models): use one of them, or the admin adds its prefix "
+        "to the chart value policy.hostPathPrefixes",
+    ),
+    (
+        "model.cache",
+        {"hostPath": {"path": "/mnt/models/../../etc"}},
+        "RefusedByPolicy",
+        "spec.model.cache.hostPath.path: '/mnt/models/../../etc' is below none of the folders "
+        "that the admin allows (/mnt/engine, /mnt/models): use one of them, or the admin adds its "
+        "prefix to the chart value policy.hostPathPrefixes",
+    ),
+    (
+        "decode.podTemplate",
+        {"spec": {"tolerations": [{"operator": "Sometimes"}]}},
+        "TemplateRefused",
+        "spec.decode: the API server refuses the engine pod: ",
+    ),
+    (
+        "decode.podTemplate",
+        {"spec": {"nodeSelectors": {}}},
+        "TemplateRefused",
+        f"{TEMPLATE}.spec.nodeSelectors: {OWNED} {ALLOWED_SPEC}",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason", "message"),
+    IN_STATUS,
+    ids=[f"{reason}-{i}" for i, (_, _, reason, _) in enumerate(IN_STATUS)],
+)
+def test_the_operator_refuses_what_it_alone_can_judge(
+    operator: Bed, namespace: str, path: str, value: Any, reason: str, message: str
+) -> None:
+    service = Service.apply(operator, changed(namespace, f"spec.{path}", value))
+    refused = service.wait_condition("Accepted", "False", reason, 30)
+    assert refused["message"].startswith(message)
+    assert service.condition("Ready")["status"] == "False"
+    assert service.pods() == []
+    assert operator.kubectl_json("-n", namespace, "get", "deployments,services")["items"] == []
+
+
+def test_a_namespace_without_the_admins_leave_gets_nothing(operator: Bed) -> None:
+    where = "not-allowed"
+    operator.kubectl("create", "namespace", where)
+    try:
+        service = Service.apply(operator, stub(where))
+        refused = service.wait_condition("Accepted", "False", "RefusedByPolicy", 30)
+        assert refused["message"] == (
+            "spec.devices.profile: namespace 'not-allowed' may not run privileged pods: the admin "
+            "adds it to the chart value policy.privilegedNamespaces"
+        )
+        assert service.pods() == []
+    finally:
+        operator.kubectl("delete", "namespace", where, "--wait=false")
+
+
+def test_an_image_that_does_not_exist_is_named(operator: Bed, namespace: str) -> None:
+    manifest = changed(namespace, "spec.engine.image", "localhost/moriio/absent:none")
+    service = Service.apply(operator, manifest)
+
+    def told() -> bool:
+        condition = service.condition("DecodeReady")
+        return condition.get("reason") in ("ErrImagePull", "ImagePullBackOff")
+
+    service.wait("the missing image to be told", told, ENGINE_S)
+    condition = service.condition("DecodeReady")
+    assert "localhost/moriio/absent:none" in condition["message"]
+    assert service.condition("Accepted")["status"] == "True"
+
+
+def test_an_argument_that_vllm_refuses_is_told_in_its_own_words(
+    operator: Bed, namespace: str
+) -> None:
+    manifest = tiny(namespace, "pd", "Read")
+    for role in ("prefill", "decode"):
+        manifest["spec"][role]["args"].append("--no-such-flag")
+    service = Service.apply(operator, manifest)
+    found = service.wait_condition("PrefillReady", "False", "EngineEnded", ENGINE_S)
+    assert "unrecognized arguments: --no-such-flag" in found["message"]
+    assert "exit code 2" in found["message"]
+
+
+def test_a_mended_spec_is_acted_on(operator: Bed, namespace: str) -> None:
+    bad = changed(namespace, "spec.decode.podTemplate", {"spec": {"hostNetwork": True}})
+    service = Service.apply(operator, bad)
+    service.wait_condition("Accepted", "False", "TemplateRefused", 30)
+    Service.apply(operator, stub(namespace))
+    service.wait_settled(90)
+
+
+def test_a_bad_change_leaves_what_runs(operator: Bed, namespace: str) -> None:
+    service = Service.apply(operator, stub(namespace))
+    service.wait_settled(90)
+    before = [pod["metadata"]["uid"] for pod in service.pods()]
+    service.patch(decode={"podTemplate": {"spec": {"hostNetwork": True}}})
+    service.wait_condition("Accepted", "False", "TemplateRefused", 30)
+    assert service.condition("Ready")["status"] == "True"
+    assert [pod["metadata"]["uid"] for pod in service.pods()] == before

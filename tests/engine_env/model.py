@@ -1,0 +1,27 @@
+"""Makes the model that tests and the demo serve: a Llama of 0.4 million random parameters.
+
+No download: the environment's own interpreter writes configuration, tokenizer and weights, from a
+fixed seed, so every machine serves the same one.
+"""
+
+from pathlib import Path
+
+from bed.cache import entry, tree_digest
+
+from engine_env.environment import AT, LOCK, environment
+from engine_env.imageroot import run_in_image
+
+_HERE = Path(__file__).parent
+
+
+def models() -> Path:
+    """Return the folder of models, with the model in its folder `tiny`, made if it is absent."""
+    key = tree_digest([_HERE / "tiny_llama.py", LOCK])
+    return entry(f"models-{key}", "making the tiny model", _build)
+
+
+def _build(folder: Path) -> None:
+    folder.mkdir()
+    binds = {AT: environment(), "/build": _HERE, "/models": folder}
+    program = [f"{AT}/bin/python", "/build/tiny_llama.py", "/models/tiny"]
+    run_in_image(binds, program)

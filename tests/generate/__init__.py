@@ -1,0 +1,1 @@
+"""Write the generated files, or check that they are up to date."""

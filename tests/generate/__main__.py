@@ -1,0 +1,48 @@
+"""`python -m generate [--check]`: the CRD, in the two places that hold it, and the reference.
+
+Each file is a pure function of the models, so the check is a comparison of bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from moriio_operator.api import crd
+
+from generate import reference
+
+ROOT = Path(__file__).parents[2]
+CRD_FILE = "moriio.dev_pddeployments.yaml"
+
+
+def files() -> dict[Path, str]:
+    """Give every generated file with its text."""
+    definition = crd.render()
+    return {
+        ROOT / "crds" / CRD_FILE: definition,
+        ROOT / "charts/moriio-operator/files" / CRD_FILE: definition,
+        ROOT / "docs/reference.md": reference.render(),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or with --check compare; give the exit code."""
+    stale = [
+        (path, text)
+        for path, text in files().items()
+        if not path.exists() or path.read_text() != text
+    ]
+    for path, text in stale:
+        if "--check" not in arguments:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        print(path.relative_to(ROOT), "is stale" if "--check" in arguments else "written")
+    if stale and "--check" in arguments:
+        print("run `make generate` and commit what it writes")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""The API server's audit log: who asked for what, and when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stage.installation import NAMESPACE, RELEASE
+
+OPERATOR_USER = f"system:serviceaccount:{NAMESPACE}:{RELEASE}"
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request that was answered."""
+
+    user: str
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    status: int
+    time: datetime
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may have changed something."""
+        return self.verb in _WRITES
+
+
+def calls(log: Path, *, since: datetime | None = None) -> Iterator[Call]:
+    """Read the answered requests about objects, oldest first."""
+    for line in log.read_text().splitlines():
+        event = json.loads(line)
+        reference = event.get("objectRef")
+        if event["stage"] != "ResponseComplete" or reference is None:
+            continue
+        time = datetime.fromisoformat(event["requestReceivedTimestamp"])
+        if since is not None and time < since:
+            continue
+        yield Call(
+            user=event["user"]["username"],
+            verb=event["verb"],
+            resource=reference.get("resource", ""),
+            subresource=reference.get("subresource", ""),
+            namespace=reference.get("namespace", ""),
+            name=reference.get("name", ""),
+            status=event["responseStatus"]["code"],
+            time=time,
+        )
+
+
+def now() -> datetime:
+    """Give the time as the audit log counts it."""
+    return datetime.now(UTC)

@@ -1,0 +1,54 @@
+"""PDDeployments as dictionaries: the tiny model on real engines, and stubs for mere logic."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import yaml
+from bed.cache import REPO
+
+from stage.shape import ROUTER_IMAGE, STUB_IMAGE
+
+DEMO = REPO / "examples/demo.yaml"
+
+Manifest = dict[str, Any]
+
+
+def tiny(namespace: str, name: str, mode: str) -> Manifest:
+    """Give one prefill and one decode engine of the tiny model, on different nodes."""
+    # Through JSON-like copying, so that the roles, an anchor in the file, are two objects.
+    made: Manifest = copy.deepcopy(yaml.safe_load(DEMO.read_text()))
+    made["metadata"] = {"name": name, "namespace": namespace}
+    spec = made["spec"]
+    spec["prefill"], spec["decode"] = (copy.deepcopy(spec["prefill"]) for _ in range(2))
+    spec["connector"]["mode"] = mode
+    spec["router"]["policy"] = "RoundRobin"
+    # The prefill engine alone on its node is what makes the cache cross; a second decode engine
+    # then finds room beside the first.
+    del spec["decode"]["podTemplate"]["spec"]["affinity"]
+    affinity = spec["prefill"]["podTemplate"]["spec"]["affinity"]
+    terms = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms[0]["labelSelector"]["matchLabels"]["moriio.dev/deployment"] = name
+    return made
+
+
+def stub(namespace: str, name: str = "stub", *args: str) -> Manifest:
+    """Give one prefill and one decode engine that speak only the wire; both take `args`."""
+    role = {"args": list(args), "startupTimeoutSeconds": 60}
+    return {
+        "apiVersion": "moriio.dev/v1alpha1",
+        "kind": "PDDeployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "model": {"name": "stub/model", "servedName": "stub"},
+            "engine": {"image": STUB_IMAGE},
+            "connector": {"mode": "Read"},
+            "prefill": role,
+            "decode": copy.deepcopy(role),
+            "devices": {"fabric": "InfiniBand"},
+            "router": {"image": ROUTER_IMAGE, "requestTimeoutSeconds": 5},
+            "network": {"mode": "Pod"},
+            "rollout": {"drainTimeoutSeconds": 1},
+        },
+    }

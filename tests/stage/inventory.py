@@ -1,0 +1,23 @@
+"""Everything in a namespace that the operator may write, and its versions."""
+
+from __future__ import annotations
+
+from bed.cluster import Bed
+from moriio_operator.kube import kinds
+
+_KINDS = ",".join(
+    f"{kind.plural}.{kind.version}.{kind.group}" if kind.group else kind.plural
+    for kind in (*kinds.OWNED, kinds.PDDEPLOYMENT)
+)
+# Made for our objects by others: Services and Deployments are expected to take them along.
+_DERIVED = "endpointslices.discovery.k8s.io,replicasets.apps"
+
+
+def inventory(bed: Bed, namespace: str, *, derived: bool = True) -> dict[str, str]:
+    """Give `kind/name` -> resourceVersion of all that is there."""
+    wanted = f"{_KINDS},{_DERIVED}" if derived else _KINDS
+    found = bed.kubectl_json("-n", namespace, "get", wanted)
+    return {
+        f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
+        for item in found["items"]
+    }

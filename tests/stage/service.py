@@ -1,0 +1,114 @@
+"""A PDDeployment on a bed as its user sees it: apply, wait, look, and leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bed.cluster import Bed
+from bed.command import wait_until
+
+from stage.deployments import Manifest
+
+# Engines of the tiny model take 40 s on a quiet machine, and twice that on a busy one.
+READY_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One PDDeployment."""
+
+    bed: Bed
+    namespace: str
+    name: str
+
+    @classmethod
+    def apply(cls, bed: Bed, manifest: Manifest) -> Service:
+        """Apply a manifest, as `kubectl apply` does."""
+        bed.kubectl("apply", "-f", "-", input=json.dumps(manifest))
+        return cls(bed, manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+
+    def patch(self, **spec: Any) -> None:
+        """Merge into the spec."""
+        patch = json.dumps({"spec": spec})
+        self.bed.kubectl(
+            "-n", self.namespace, "patch", "pdd", self.name, "--type=merge", "-p", patch
+        )
+
+    def object(self) -> Manifest:
+        """Read the object."""
+        found: Manifest = self.bed.kubectl_json("-n", self.namespace, "get", "pdd", self.name)
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """Read the status; empty before the operator has written one."""
+        found: dict[str, Any] = self.object().get("status", {})
+        return found
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        """Read one condition; empty when it is not there, or speaks of an older spec."""
+        found = self.object()
+        for condition in found.get("status", {}).get("conditions", []):
+            current = condition["observedGeneration"] == found["metadata"]["generation"]
+            if condition["type"] == kind and current:
+                return dict(condition)
+        return {}
+
+    def wait(self, what: str, holds: Callable[[], bool], timeout_s: float = READY_S) -> None:
+        """Wait until something holds; a failure shows what the status said last."""
+        try:
+            wait_until(holds, timeout_s=timeout_s, what=what, every_s=0.5)
+        except Exception as error:
+            error.add_note(json.dumps(self.status(), indent=1))
+            raise
+
+    def wait_condition(
+        self, kind: str, status: str = "True", reason: str | None = None, timeout_s: float = READY_S
+    ) -> dict[str, Any]:
+        """Wait for a condition of the current spec, and give it."""
+
+        def holds() -> bool:
+            found = self.condition(kind)
+            return found.get("status") == status and reason in (None, found.get("reason"))
+
+        self.wait(f"{self.name}: {kind}={status} {reason or ''}", holds, timeout_s)
+        return self.condition(kind)
+
+    def wait_settled(self, timeout_s: float = READY_S) -> None:
+        """Wait until the service serves and nothing is under way."""
+        self.wait_condition("Progressing", "False", "Settled", timeout_s)
+        self.wait_condition("Ready", timeout_s=timeout_s)
+
+    def pods(self, role: str | None = None) -> list[dict[str, Any]]:
+        """List engine pods, of one role or both; those that end are among them."""
+        selector = f"moriio.dev/deployment={self.name},moriio.dev/component=engine"
+        if role is not None:
+            selector += f",moriio.dev/role={role}"
+        found = self.bed.kubectl_json("-n", self.namespace, "get", "pods", "-l", selector)
+        return list(found["items"])
+
+    def router_pod(self) -> dict[str, Any]:
+        """Give a router pod that is ready and here to stay."""
+        selector = f"moriio.dev/deployment={self.name},moriio.dev/component=router"
+        found = self.bed.kubectl_json("-n", self.namespace, "get", "pods", "-l", selector)
+        staying = [p for p in found["items"] if "deletionTimestamp" not in p["metadata"]]
+        for pod in staying:
+            for condition in pod["status"].get("conditions", []):
+                if condition["type"] == "Ready" and condition["status"] == "True":
+                    return dict(pod)
+        raise LookupError(f"{self.name} has no router pod that is ready")
+
+    def delete(self) -> None:
+        """Delete the object, without waiting for its children."""
+        self.bed.kubectl("-n", self.namespace, "delete", "pdd", self.name, "--wait=false")
+
+
+def blocks(pods: list[dict[str, Any]]) -> list[range]:
+    """Give the ports of engine pods, as their containers declare them."""
+    found = []
+    for pod in pods:
+        ports = [port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]]
+        found.append(range(min(ports), max(ports) + 1))
+    return found

@@ -1,0 +1,99 @@
+"""Prompts over HTTP, and vLLM's own counters of where prompt tokens came from."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from stage.service import Service
+
+ROUTER_PORT = 8000
+_TIMEOUT_S = 60
+
+PROMPTS = tuple(
+    f"{index}. {text}"
+    for index, text in enumerate(
+        (
+            "The cache of keys and values is computed once and then carried across",
+            "A decode engine that never saw the prompt must answer as if it had",
+            "Two nodes, one prompt: whatever was lost on the way shows in the tokens",
+            "Ports are handed out in blocks and never come back while a peer remembers",
+        )
+        * 4
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a completion gave."""
+
+    status: int
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+def complete(address: str, prompt: str, *, tokens: int = 24) -> Answer:
+    """Ask for a completion at `HOST:PORT`; an HTTP error is an answer too."""
+    wish = {"model": "tiny", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
+    request = urllib.request.Request(
+        f"http://{address}/v1/completions",
+        json.dumps({**wish, "ignore_eos": True}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            body: dict[str, Any] = json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, error.read().decode(errors="replace"))
+    usage = body["usage"]
+    return Answer(
+        200, body["choices"][0]["text"], usage["prompt_tokens"], usage["completion_tokens"]
+    )
+
+
+def router_address(service: Service) -> str:
+    """Give where the router of a service listens."""
+    return f"{service.router_pod()['status']['podIP']}:{ROUTER_PORT}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTokens:
+    """Where an engine had its prompt tokens from."""
+
+    local_compute: int
+    external_kv_transfer: int
+
+    def __sub__(self, before: PromptTokens) -> PromptTokens:
+        """Give what came in between."""
+        return PromptTokens(
+            self.local_compute - before.local_compute,
+            self.external_kv_transfer - before.external_kv_transfer,
+        )
+
+    @property
+    def all(self) -> int:
+        """Tokens from either source."""
+        return self.local_compute + self.external_kv_transfer
+
+
+def prompt_tokens(pod: dict[str, Any]) -> PromptTokens:
+    """Read an engine's counters."""
+    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
+    url = f"http://{pod['status']['podIP']}:{ports['http']}/metrics"
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:
+        text = response.read().decode()
+    counts = {"local_compute": 0, "external_kv_transfer": 0}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            source = sample.labels.get("source")
+            if sample.name == "vllm:prompt_tokens_by_source_total" and source in counts:
+                counts[source] += int(sample.value)
+    return PromptTokens(**counts)

@@ -1,0 +1,1 @@
+"""Tests of the pure core and of each edge alone: no cluster, no root, no clock."""

@@ -1,0 +1,56 @@
+"""What the builders make of a PDDeployment, as YAML for review (`python -m unit.rendered`).
+
+Two PDDeployments stand for all: one with nothing but what is required, one with every field.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from moriio_operator.api import names
+from moriio_operator.api.names import ROLES
+from moriio_operator.build.children import children
+from moriio_operator.build.engine import engine_pod
+from moriio_operator.contract.ports import PortBlock
+from moriio_operator.plan.revision import revision
+
+from unit.samples import FULL, INSTALLATION, MINIMAL, Json, owner
+
+FOLDER = Path(__file__).with_name("golden")
+SPECS: dict[str, Json] = {"minimal": MINIMAL, "full": FULL}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Every value is written out, and lists are indented as people write them."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+        super().increase_indent(flow, indentless=False)
+
+
+def objects(name: str) -> list[Json]:
+    """All children and one engine a role."""
+    whose = owner({}, base=SPECS[name])
+    made = revision(whose.spec)
+    found = children(whose, made, INSTALLATION)
+    cursor = 0
+    for role in ROLES:
+        block = PortBlock(base=20_000 + cursor, ranks=whose.spec.role(role).parallelism.tensor)
+        pod = names.engine_pod(whose.name, role, cursor)
+        found.append(engine_pod(whose, pod, role, made, block))
+        cursor += block.size
+    return found
+
+
+def render(name: str) -> str:
+    """The file's text."""
+    return yaml.dump_all(objects(name), Dumper=_Dumper, sort_keys=False, width=100)
+
+
+if __name__ == "__main__":
+    for each in SPECS:
+        (FOLDER / f"{each}.yaml").write_text(render(each))

@@ -1,0 +1,225 @@
+"""Builders of what the tests look at: PDDeployments, engine pods as the API gives them, engines.
+
+A test names only what matters to it; everything else is the same small service `llm` in `team`.
+"""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from moriio_operator.api import names
+from moriio_operator.api.deployment import Owner, Spec
+from moriio_operator.api.names import Role
+from moriio_operator.api.status import EngineState
+from moriio_operator.build.children import Installation
+from moriio_operator.build.engine import engine_pod
+from moriio_operator.contract.ports import PortBlock
+from moriio_operator.plan.engine import Engine, Trouble
+from moriio_operator.plan.policy import Policy
+from moriio_operator.plan.ports import PortRange
+
+Json = dict[str, Any]
+
+NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
+UID = "4a7cbb6e-0000-4000-8000-000000000001"
+REVISION = "bcdfghjk"
+PORTS = PortRange(20_000, 20_999)
+POLICY = Policy(privileged_namespaces=["team"], host_path_prefixes=["/srv/models"])
+INSTALLATION = Installation("operator:1", "moriio-registrar")
+
+MINIMAL: Json = {
+    "model": {"name": "org/model", "servedName": "model"},
+    "engine": {"image": "vllm:1"},
+    "connector": {"mode": "Read"},
+    "prefill": {},
+    "decode": {},
+    "devices": {"fabric": "InfiniBand"},
+    "router": {"image": "router:1"},
+    "network": {"mode": "Pod"},
+}
+
+FULL: Json = {
+    "model": {
+        "name": "/models/big",
+        "servedName": "big",
+        "cache": {"hostPath": {"path": "/srv/models/big"}},
+    },
+    "engine": {"image": "vllm:2", "imagePullSecrets": [{"name": "pull"}]},
+    "connector": {
+        "mode": "Write",
+        "qpPerTransfer": 4,
+        "postBatchSize": 16,
+        "workers": 2,
+        "transferTimeoutSeconds": 31,
+        "deferTimeoutSeconds": 61,
+        "receiveAbortTimeoutSeconds": 121,
+    },
+    "prefill": {
+        "replicas": 2,
+        "parallelism": {"tensor": 2},
+        "args": ["--max-model-len", "4096"],
+        "env": [{"name": "HF_HUB_OFFLINE", "value": "1"}],
+        "resources": {"requests": {"cpu": "8"}, "limits": {"memory": "64Gi"}},
+        "startupTimeoutSeconds": 601,
+        "devices": {
+            "gpu": {"resourceName": "amd.com/gpu", "count": 2, "visibleDevices": "0,1"},
+            "rdma": {"resourceName": "rdma/hca", "count": 2},
+        },
+        "podTemplate": {
+            "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+            "spec": {
+                "nodeSelector": {"pool": "prefill"},
+                "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                "volumes": [{"name": "scratch", "emptyDir": {}}],
+                "containers": [
+                    {
+                        "name": "engine",
+                        "env": [
+                            {"name": "HF_HUB_OFFLINE", "value": "0"},
+                            {
+                                "name": "HF_TOKEN",
+                                "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}},
+                            },
+                        ],
+                        "resources": {"limits": {"cpu": "16"}},
+                        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+                    },
+                    {"name": "log", "image": "log:1"},
+                ],
+            },
+        },
+    },
+    "decode": {"replicas": 3, "devices": {"gpu": {"visibleDevices": "2"}}},
+    "devices": {"profile": "Privileged", "fabric": "InfiniBand"},
+    "router": {
+        "replicas": 2,
+        "image": "router:2",
+        "policy": "RoundRobin",
+        "requestTimeoutSeconds": 900,
+        "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
+    },
+    "network": {"mode": "Pod"},
+    "rollout": {"drainTimeoutSeconds": 90},
+}
+
+
+def laid_over(base: Any, change: Any) -> Any:
+    """`base` with `change` laid over it, key by key; neither is changed."""
+    if isinstance(base, dict) and isinstance(change, dict):
+        return {**base, **{key: laid_over(base.get(key), value) for key, value in change.items()}}
+    return copy.deepcopy(change)
+
+
+def spec_object(change: Json | None = None, base: Json = MINIMAL) -> Json:
+    """The spec as a user writes it."""
+    made: Json = laid_over(base, change or {})
+    return made
+
+
+def spec(change: Json | None = None, base: Json = MINIMAL) -> Spec:
+    """The spec as the operator reads it."""
+    return Spec.model_validate(spec_object(change, base))
+
+
+def resource(
+    change: Json | None = None,
+    *,
+    name: str = "llm",
+    status: Json | None = None,
+    generation: int = 1,
+) -> Json:
+    """A PDDeployment as the API server stores it (spec defaults filled in)."""
+    filled = spec(change).model_dump(mode="json", by_alias=True, exclude_none=True)
+    made: Json = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": name, "namespace": "team", "uid": UID, "generation": generation},
+        "spec": filled,
+    }
+    return made if status is None else {**made, "status": status}
+
+
+def owner(change: Json | None = None, *, base: Json = MINIMAL, name: str = "llm") -> Owner:
+    """A PDDeployment with its identity."""
+    return Owner(name=name, namespace="team", uid=UID, generation=1, spec=spec(change, base))
+
+
+def template_owner(template: Any, role: Role = Role.DECODE) -> Owner:
+    """A PDDeployment whose role has this pod template."""
+    return owner({role.value: {"podTemplate": template}})
+
+
+def pod(
+    serial: int = 0,
+    role: Role = Role.PREFILL,
+    *,
+    revision: str = REVISION,
+    status: Json | None = None,
+    whose: Owner | None = None,
+    ranks: int = 1,
+) -> Json:
+    """An engine pod as the API gives it."""
+    whose = whose or owner()
+    name = names.engine_pod(whose.name, role, serial)
+    block = PortBlock(base=PORTS.start + serial % PORTS.length, ranks=ranks)
+    made = engine_pod(whose, name, role, revision, block)
+    made["metadata"]["uid"] = f"uid-of-{name}"
+    made["status"] = status or {"phase": "Pending"}
+    return made
+
+
+def container(state: Json, *, name: str = "engine", started: bool | None = None) -> Json:
+    """A container's status."""
+    made: Json = {"name": name, "state": state, "ready": False}
+    return made if started is None else {**made, "started": started}
+
+
+PENDING: Json = {"phase": "Pending"}
+STARTING: Json = {
+    "phase": "Running",
+    "podIP": "198.18.1.7",
+    "containerStatuses": [container({"running": {}}, started=False)],
+    "conditions": [{"type": "Ready", "status": "False"}],
+}
+READY: Json = {
+    "phase": "Running",
+    "podIP": "198.18.1.7",
+    "containerStatuses": [container({"running": {}}, started=True)],
+    "conditions": [{"type": "Ready", "status": "True"}],
+}
+UNREADY: Json = {**READY, "conditions": [{"type": "Ready", "status": "False"}]}
+
+
+def ended(code: int = 1, reason: str = "Error", message: str = "") -> Json:
+    """The status of a pod whose engine container ended."""
+    end = {"exitCode": code, "reason": reason, "message": message}
+    return {"phase": "Failed", "containerStatuses": [container({"terminated": end})]}
+
+
+def engine(
+    serial: int,
+    role: Role = Role.PREFILL,
+    state: EngineState = EngineState.READY,
+    *,
+    revision: str = REVISION,
+    trouble: Trouble | None = None,
+) -> Engine:
+    """An engine as the planner sees it."""
+    name = names.engine_pod("llm", role, serial)
+    return Engine(
+        pod=name,
+        uid=f"uid-of-{name}",
+        role=role,
+        revision=revision,
+        ports=PortBlock(base=PORTS.start + serial % PORTS.length, ranks=1),
+        state=state,
+        serial=serial,
+        trouble=trouble,
+    )
+
+
+def later(seconds: float) -> datetime:
+    """A moment after NOW."""
+    return NOW + timedelta(seconds=seconds)

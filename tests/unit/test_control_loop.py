@@ -1,0 +1,156 @@
+"""Workers: each failure backs off alone, each pass is observed, and no worker dies of an object."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from moriio_operator.control.loop import Loop, backoff_s, resync
+from moriio_operator.control.queue import Key, WorkQueue
+from moriio_operator.kube.client import Object
+from moriio_operator.kube.errors import ApiError, ConflictError
+from moriio_operator.kube.kinds import Kind
+
+from unit.memory_kube import MemoryKube
+from unit.samples import resource
+
+KEY = Key("team", "llm")
+Outcome = float | Exception | None
+
+
+class SpyQueue(WorkQueue):
+    """Remembers appointments instead of making them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later: list[float] = []
+
+    def add_later(self, key: Key, delay_s: float) -> None:  # noqa: ARG002
+        self.later.append(delay_s)
+
+
+@pytest.fixture(autouse=True)
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No jitter."""
+    monkeypatch.setattr("random.uniform", lambda _low, _high: 1.0)
+
+
+def scripted(*outcomes: Outcome) -> Callable[[Key], Awaitable[float | None]]:
+    rest = list(outcomes)
+
+    async def reconcile(_: Key) -> float | None:
+        outcome = rest.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return reconcile
+
+
+async def worked(*outcomes: Outcome) -> tuple[list[float], list[str]]:
+    """Run one pass an outcome; give the appointments and the results that were observed."""
+    queue, seen, done = SpyQueue(), list[str](), asyncio.Event()
+
+    def observe(result: str, seconds: float) -> None:
+        assert seconds >= 0
+        seen.append(result)
+        if len(seen) == len(outcomes):
+            done.set()
+        else:
+            queue.add(KEY)
+
+    queue.add(KEY)
+    running = asyncio.create_task(Loop(queue, scripted(*outcomes), observe).run(2))
+    await asyncio.wait_for(done.wait(), 5)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    return queue.later, seen
+
+
+CONFLICT = ConflictError(409, "Conflict", "changed")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "later", "results"),
+    [
+        ([None], [], ["ok"]),
+        ([30.0], [30.0], ["ok"]),
+        ([CONFLICT], [0.2], ["conflict"]),
+        ([ApiError(500, "x", "y")], [1.0], ["error"]),
+        ([ValueError()] * 3, [1.0, 2.0, 4.0], ["error"] * 3),
+        ([ValueError(), None, ValueError()], [1.0, 1.0], ["error", "ok", "error"]),
+        ([ValueError(), CONFLICT, ValueError()], [1.0, 0.2, 2.0], ["error", "conflict", "error"]),
+    ],
+)
+async def test_when_a_key_is_looked_at_again(
+    outcomes: list[Outcome], later: list[float], results: list[str]
+) -> None:
+    assert await worked(*outcomes) == (later, results)
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 1), (2, 2), (5, 16), (7, 60), (8, 60), (10_000, 60)]
+)
+def test_back_off(failures: int, seconds: int) -> None:
+    assert backoff_s(failures) == seconds
+
+
+async def test_a_key_that_waits_holds_no_worker() -> None:
+    queue, order, done = WorkQueue(), list[str](), asyncio.Event()
+
+    async def reconcile(key: Key) -> float | None:
+        order.append(key.name)
+        if key.name == "broken":
+            raise ValueError
+        done.set()
+        return None
+
+    queue.add(Key("team", "broken"))
+    queue.add(KEY)
+    running = asyncio.create_task(Loop(queue, reconcile, lambda _r, _s: None).run(1))
+    await asyncio.wait_for(done.wait(), 5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert order == ["broken", "llm"]
+
+
+async def test_a_worker_that_dies_ends_the_loop() -> None:
+    queue = WorkQueue()
+    queue.add(KEY)
+
+    def observe(_result: str, _seconds: float) -> None:
+        raise RuntimeError("no observer")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(Loop(queue, scripted(None), observe).run(2), 5)
+    assert caught.group_contains(RuntimeError, match="no observer")
+
+
+class FailingOnce(MemoryKube):
+    """The first list fails."""
+
+    failed = False
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, selector: str = ""
+    ) -> tuple[list[Object], str]:
+        if not self.failed:
+            self.failed = True
+            raise ApiError(503, "Unavailable", "down")
+        return await super().list(kind, namespace, selector)
+
+
+@pytest.mark.parametrize("namespaces", [[], ["team"]])
+async def test_a_resync_makes_every_deployment_due_and_survives_a_failure(
+    namespaces: list[str],
+) -> None:
+    queue = WorkQueue()
+    kube = FailingOnce(resource(), resource(name="other"))
+    running = asyncio.create_task(resync(kube, queue, namespaces, 0.001))
+    found = {await asyncio.wait_for(queue.get(), 5) for _ in range(2)}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert found == {KEY, Key("team", "other")}
+    assert kube.failed

@@ -1,0 +1,462 @@
+"""One pass after the other over an API in memory: what is written, in which order, what is told."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from moriio_operator.api.names import Role
+from moriio_operator.control.reconcile import HELD_RETRY_S, REFUSED_RETRY_S
+from moriio_operator.kube.client import Object
+from moriio_operator.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError
+from moriio_operator.plan.policy import Policy
+
+from unit.memory_kube import CrashError, MemoryKube
+from unit.played import Operator
+from unit.samples import (
+    POLICY,
+    READY,
+    UID,
+    Json,
+    ended,
+    resource,
+    spec_object,
+)
+
+
+def fresh(change: Json | None = None, policy: Policy = POLICY) -> Operator:
+    return Operator(MemoryKube(resource(change)), policy)
+
+
+async def serving(change: Json | None = None) -> Operator:
+    operator = fresh(change)
+    await operator.settle()
+    operator.kube.writes.clear()
+    return operator
+
+
+def refuse(
+    verb: str, kind: str, error: ApiError, when: Callable[[Object], bool] = lambda _: True
+) -> Callable[[str, Object], ApiError | None]:
+    return lambda v, obj: error if (v, obj["kind"]) == (verb, kind) and when(obj) else None
+
+
+INVALID = InvalidError(422, "Invalid", "spec.x: Invalid value")
+FORBIDDEN = ForbiddenError(403, "Forbidden", "violates PodSecurity")
+QUOTA = ForbiddenError(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: gpus')
+
+
+async def test_a_new_deployment_gets_everything_in_one_pass_in_the_order_that_crashes_need() -> (
+    None
+):
+    operator = fresh()
+    await operator.step()
+    writes = [write for write in operator.kube.writes if "Event" not in write]
+    kinds = [" ".join(write.split()[:2]) for write in writes]
+    assert kinds == [
+        *["apply Service"] * 3,
+        "apply ServiceAccount",
+        "apply RoleBinding",
+        "apply Deployment",
+        "apply PDDeployment",
+        *["create Pod"] * 2,
+    ]
+    assert operator.status.port_cursor == 8
+
+
+async def test_an_idle_deployment_is_not_written() -> None:
+    operator = await serving()
+    await operator.step()
+    operator.time += timedelta(hours=1)
+    await operator.step()
+    assert operator.kube.writes == []
+
+
+async def test_a_deployment_whose_pods_are_ready_is_ready() -> None:
+    operator = await serving()
+    ready = operator.condition("Ready")
+    assert (ready.status, ready.reason) == ("True", "Serving")
+    assert operator.condition("Progressing").reason == "Settled"
+    assert operator.status.summary is not None
+    assert operator.status.summary.model_dump() == {
+        "prefill": "1/1",
+        "decode": "1/1",
+        "reason": "",
+    }
+
+
+@pytest.mark.parametrize("gone", ["absent", "deleted"])
+async def test_a_deployment_that_is_gone_is_left_to_the_garbage_collector(gone: str) -> None:
+    operator = await serving()
+    live = operator.kube.one("PDDeployment", "llm")
+    if gone == "absent":
+        operator.kube.remove("PDDeployment", "llm")
+    else:
+        live["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
+    assert await operator.step() is None
+    assert operator.kube.writes == []
+
+
+async def test_a_stale_reading_creates_nothing() -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("apply", "PDDeployment", ConflictError(409, "Conflict", "stale"))
+    with pytest.raises(ConflictError):
+        await operator.step()
+    assert operator.pods() == []
+
+
+async def test_a_change_between_reading_and_writing_creates_nothing() -> None:
+    operator = fresh()
+
+    def meanwhile(verb: str, obj: Object) -> None:
+        if (verb, obj["kind"]) == ("apply", "Deployment"):
+            operator.change({"engine": {"image": "vllm:2"}})
+
+    operator.kube.refuse = meanwhile
+    with pytest.raises(ConflictError):
+        await operator.step()
+    assert operator.pods() == []
+    assert operator.status.port_cursor == 0
+
+
+async def test_a_scale_up_creates_and_a_scale_down_stops_the_newest() -> None:
+    operator = await serving()
+    operator.change({"decode": {"replicas": 3}})
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-12", "llm-decode-4", "llm-decode-8", "llm-prefill-0"]
+    operator.change({"decode": {"replicas": 1}})
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-4", "llm-prefill-0"]
+
+
+async def test_a_change_of_the_router_alone_restarts_no_engine() -> None:
+    operator = await serving()
+    operator.change({"router": {"policy": "Random"}})
+    await operator.settle()
+    written = {write.split()[1] for write in operator.kube.writes if "Event" not in write}
+    assert written == {"Deployment", "PDDeployment"}
+
+
+async def test_an_update_stops_the_old_revision_before_it_starts_the_new_one() -> None:
+    operator = await serving()
+    before = operator.status.revision
+    operator.change({"engine": {"image": "vllm:2"}})
+    await operator.step()
+    assert all(pod["metadata"].get("deletionTimestamp") for pod in operator.kube.of_kind("Pod"))
+    assert operator.condition("Progressing").reason == "DrainingOldRevision"
+    assert "llm-decode-4, llm-prefill-0" in operator.condition("Progressing").message
+    await operator.settle()
+    assert operator.status.revision != before
+    assert operator.pods() == ["llm-decode-12", "llm-prefill-8"]
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_children_of_an_old_revision_are_pruned() -> None:
+    operator = await serving()
+    before = operator.status.revision or ""
+    operator.change({"engine": {"image": "vllm:2"}})
+    await operator.settle()
+    names = [name for _, name in operator.kube.objects]
+    assert not [name for name in names if before in name]
+    assert sum(1 for kind, _ in operator.kube.objects if kind == "Deployment") == 1
+
+
+async def test_a_refused_template_does_not_stop_a_serving_revision() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("rehearse", "Pod", INVALID)
+    operator.change({"decode": {"podTemplate": {"spec": {"tolerations": [{"operator": "No"}]}}}})
+    assert await operator.step() == REFUSED_RETRY_S
+    assert not [p for p in operator.kube.of_kind("Pod") if p["metadata"].get("deletionTimestamp")]
+    accepted = operator.condition("Accepted")
+    assert (accepted.status, accepted.reason) == ("False", "TemplateRefused")
+    assert "the API server refuses the engine pod: spec.x: Invalid value" in accepted.message
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_full_quota_does_not_keep_an_update_from_draining() -> None:
+    # The old engines hold what the new ones need, and give it back when they go.
+    operator = await serving()
+    operator.kube.refuse = refuse(
+        "rehearse", "Pod", QUOTA, lambda _: bool(operator.kube.of_kind("Pod"))
+    )
+    operator.change({"engine": {"image": "vllm:2"}})
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-12", "llm-prefill-8"]
+
+
+def with_quota(operator: Operator, pods: int) -> None:
+    """Refuse pods beyond a quota; one that is deleted counts until it is gone."""
+    operator.kube.refuse = lambda verb, obj: (
+        QUOTA
+        if obj["kind"] == "Pod" and verb != "apply" and len(operator.kube.of_kind("Pod")) >= pods
+        else None
+    )
+
+
+async def test_engines_that_stop_give_their_quota_to_those_that_start() -> None:
+    operator = await serving({"decode": {"replicas": 3}})
+    with_quota(operator, 4)
+    operator.change({"prefill": {"replicas": 2}, "decode": {"replicas": 2}})
+    await operator.settle()
+    roles = [name.split("-")[1] for name in operator.pods()]
+    assert roles == ["decode", "decode", "prefill", "prefill"]
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_an_engine_that_still_leaves_holds_its_quota_without_a_fault_of_the_spec() -> None:
+    operator = await serving()
+    with_quota(operator, 2)
+    operator.kube.one("Pod", "llm-decode-4")["metadata"]["deletionTimestamp"] = "x"
+    assert await operator.step() == HELD_RETRY_S
+    assert operator.condition("Accepted").status == "True"
+    assert operator.status.port_cursor == 8
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-8", "llm-prefill-0"]
+
+
+async def test_a_quota_that_nobody_gives_back_is_told() -> None:
+    operator = await serving()
+    with_quota(operator, 2)
+    operator.change({"decode": {"replicas": 2}})
+    assert await operator.step() == REFUSED_RETRY_S
+    assert operator.condition("Accepted").reason == "PodForbidden"
+    assert "exceeded quota" in operator.condition("Accepted").message
+
+
+async def test_creates_that_are_refused_midway_are_told_by_the_next_pass() -> None:
+    operator = fresh({"decode": {"replicas": 3}})
+    with_quota(operator, 2)
+    assert await operator.step() == HELD_RETRY_S
+    assert await operator.step() == REFUSED_RETRY_S
+    assert len(operator.pods()) == 2
+    assert "exceeded quota" in operator.condition("Accepted").message
+
+
+async def test_a_pod_that_is_forbidden_keeps_an_update_from_draining() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("rehearse", "Pod", FORBIDDEN)
+    operator.change({"engine": {"image": "vllm:2"}})
+    await operator.step()
+    assert operator.condition("Accepted").reason == "PodForbidden"
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_refused_pod_costs_no_port_and_is_told() -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("rehearse", "Pod", FORBIDDEN)
+    assert await operator.step() == REFUSED_RETRY_S
+    assert (operator.pods(), operator.status.port_cursor) == ([], 0)
+    assert operator.condition("Accepted").message == (
+        "spec.prefill: the API server refuses the engine pod: violates PodSecurity; "
+        "spec.decode: the API server refuses the engine pod: violates PodSecurity"
+    )
+
+
+@pytest.mark.parametrize("error", [INVALID, FORBIDDEN], ids=["invalid", "forbidden"])
+async def test_a_refused_router_is_told_in_the_status(error: ApiError) -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("apply", "Deployment", error)
+    assert await operator.step() == HELD_RETRY_S
+    accepted = operator.condition("Accepted")
+    assert (accepted.status, accepted.reason) == ("False", "ChildRefused")
+    assert "the API server refuses Deployment llm-router-" in accepted.message
+    assert accepted.message.endswith(error.message)
+    assert operator.pods() == []
+
+
+async def test_a_refused_spec_changes_nothing_and_what_runs_goes_on() -> None:
+    operator = await serving()
+    operator.change({"decode": {"replicas": 5, "podTemplate": {"spec": {"nodeName": "n1"}}}})
+    assert await operator.step() == REFUSED_RETRY_S
+    assert operator.pods() == ["llm-decode-4", "llm-prefill-0"]
+    assert operator.condition("Accepted").reason == "TemplateRefused"
+    assert operator.condition("Progressing").reason == "NotAccepted"
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_namespace_without_leave_gets_nothing() -> None:
+    operator = fresh(policy=Policy())
+    assert await operator.step() == REFUSED_RETRY_S
+    assert {kind for kind, _ in operator.kube.objects} == {"PDDeployment", "Event"}
+    assert operator.condition("Accepted").reason == "RefusedByPolicy"
+
+
+async def test_ports_that_ran_out_are_told_with_the_remedy() -> None:
+    operator = fresh({"decode": {"replicas": 250}})
+    await operator.step()
+    accepted = operator.condition("Accepted")
+    assert accepted.reason == "PortsExhausted"
+    assert accepted.message == (
+        "no 4 contiguous ports are free in 20000-20999, where 250 engines hold theirs: the admin "
+        "widens the chart value ports"
+    )
+
+
+async def test_an_event_that_cannot_be_posted_does_not_stop_the_pass() -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("create", "Event", INVALID)
+    await operator.step()
+    assert operator.pods() == ["llm-decode-4", "llm-prefill-0"]
+
+
+async def test_an_ended_engine_is_replaced_told_and_counted_once() -> None:
+    operator = await serving()
+    pod = operator.kube.one("Pod", "llm-decode-4")
+    operator.kube.put({**pod, "status": ended(1, "Error", "boom")})
+    await operator.step()
+    assert operator.pods() == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
+    ready = operator.condition("DecodeReady")
+    assert ready.reason == "EngineEnded"
+    assert "llm-decode-4 ended (Error): exit code 1; its log ends: boom" in ready.message
+    notes = [event["note"] for event in operator.kube.of_kind("Event")]
+    assert notes.count("llm-decode-4: Error: exit code 1; its log ends: boom") == 1
+    await operator.settle()
+    (decode,) = [role for role in operator.status.roles if role.name == "decode"]
+    assert (decode.failures, decode.last_failure) == (1, None)
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_crash_loop_waits_longer_each_time_and_asks_to_be_woken() -> None:
+    operator = await serving()
+    waits = []
+    for _ in range(4):
+        for pod in operator.kube.of_kind("Pod"):
+            if pod["metadata"]["labels"]["moriio.dev/role"] == Role.DECODE:
+                operator.kube.put({**pod, "status": ended()})
+        waits.append(await operator.step())
+        operator.kubelets()
+        operator.time += timedelta(seconds=waits[-1] or 0)
+        await operator.step()
+    assert waits == [None, 10, 20, 40]
+
+
+async def test_an_engine_that_a_user_deletes_is_replaced_without_being_counted() -> None:
+    operator = await serving()
+    operator.kube.one("Pod", "llm-decode-4")["metadata"]["deletionTimestamp"] = "x"
+    await operator.step()
+    assert "llm-decode-8" in operator.pods()
+    assert [role.failures for role in operator.status.roles] == [0, 0]
+
+
+async def test_a_pod_that_does_not_read_as_an_engine_is_left_alone() -> None:
+    operator = await serving()
+    stranger = copy.deepcopy(operator.kube.one("Pod", "llm-decode-4"))
+    stranger["metadata"].update(name="mine", uid="uid-of-mine")
+    operator.kube.put(stranger)
+    operator.change({"decode": {"replicas": 2}})
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-4", "llm-decode-8", "llm-prefill-0", "mine"]
+
+
+async def test_a_pod_with_our_labels_but_another_owner_does_not_count() -> None:
+    operator = fresh()
+    await operator.step()
+    other = copy.deepcopy(operator.kube.one("Pod", "llm-decode-4"))
+    other["metadata"]["name"] = "llm-decode-9"
+    other["metadata"]["ownerReferences"][0]["uid"] = "other"
+    operator.kube.put({**other, "status": READY})
+    await operator.step()
+    assert [engine.pod for engine in operator.status.engines] == ["llm-decode-4", "llm-prefill-0"]
+
+
+async def test_an_engine_name_that_a_stranger_holds_is_stepped_over() -> None:
+    stranger = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "llm-prefill-0", "namespace": "team"},
+    }
+    operator = Operator(MemoryKube(resource(), stranger))
+    await operator.step()
+    await operator.step()
+    assert operator.pods() == ["llm-decode-4", "llm-prefill-0", "llm-prefill-8"]
+
+
+async def test_a_service_that_a_stranger_holds_is_not_adopted() -> None:
+    stranger = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "llm", "namespace": "team"},
+        "spec": {"selector": {"app": "web"}},
+    }
+    operator = Operator(MemoryKube(resource(), stranger))
+    assert await operator.step() == HELD_RETRY_S
+    assert operator.kube.one("Service", "llm")["spec"] == {"selector": {"app": "web"}}
+    accepted = operator.condition("Accepted")
+    assert accepted.reason == "NameTaken"
+    assert accepted.message == (
+        "metadata.name: Service llm exists and does not belong to this PDDeployment: delete it, or "
+        "give the PDDeployment another name"
+    )
+
+
+async def test_an_heirloom_of_the_same_name_is_waited_for() -> None:
+    # Deleted and made again at once: the garbage collector has not come round yet.
+    operator = await serving()
+    again = resource()
+    again["metadata"]["uid"] = "uid-of-the-second"
+    operator.kube.put(again)
+    assert await operator.step() == HELD_RETRY_S
+    assert operator.condition("Accepted").message == (
+        "metadata.name: Service llm is still there from an earlier PDDeployment of this name: wait"
+    )
+    for kind, name in list(operator.kube.objects):
+        if kind not in ("PDDeployment", "Pod", "Event"):
+            operator.kube.remove(kind, name)
+    await operator.settle()
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_foreign_edit_of_a_child_is_undone() -> None:
+    operator = await serving()
+    service = operator.kube.one("Service", "llm")
+    service["spec"]["selector"]["extra"] = "x"
+    await operator.step()
+    assert operator.kube.writes == ["apply Service llm"]
+    assert "extra" not in operator.kube.one("Service", "llm")["spec"]["selector"]
+
+
+async def test_a_child_that_vanished_comes_back() -> None:
+    operator = await serving()
+    operator.kube.remove("Service", "llm")
+    await operator.step()
+    assert operator.kube.writes == ["apply Service llm"]
+
+
+async def test_a_child_of_ours_that_lost_its_labels_is_taken_back() -> None:
+    operator = await serving()
+    operator.kube.one("Service", "llm")["metadata"]["labels"] = {}
+    await operator.step()
+    assert operator.kube.writes == ["apply Service llm"]
+    assert operator.condition("Accepted").status == "True"
+
+
+async def test_an_object_of_another_schema_is_told_and_tried_again() -> None:
+    operator = await serving()
+    operator.kube.one("PDDeployment", "llm")["spec"] = {"model": {}}
+    assert await operator.step() == REFUSED_RETRY_S
+    assert operator.kube.writes == []
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("write", range(1, 14))
+async def test_a_crash_at_any_write_of_the_first_pass_leaves_no_double(
+    write: int, *, answered: bool
+) -> None:
+    operator = fresh({"decode": {"replicas": 2}})
+    operator.kube.crash_at(write, answered=answered)
+    with pytest.raises(CrashError):
+        await operator.settle()
+    await operator.settle()
+    assert operator.condition("Ready").status == "True"
+    roles = [name.split("-")[1] for name in operator.pods()]
+    assert roles == ["decode", "decode", "prefill"]
+    serials = [int(name.rsplit("-", 1)[1]) for name in operator.pods()]
+    assert operator.status.port_cursor > max(serials)
+
+
+def test_the_samples_are_what_the_api_server_would_store() -> None:
+    made = resource()
+    assert made["metadata"]["uid"] == UID
+    assert made["spec"].items() >= {"model": spec_object()["model"]}.items()

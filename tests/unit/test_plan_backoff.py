@@ -1,0 +1,53 @@
+"""An engine that ends is replaced at once the first time, then slower and slower."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moriio_operator.plan import backoff
+
+from unit.samples import NOW, later
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"),
+    [(0, 0), (1, 0), (2, 10), (3, 20), (4, 40), (5, 80), (6, 160), (7, 300), (8, 300)],
+)
+def test_delays(failures: int, seconds: int) -> None:
+    assert backoff.delay_s(failures) == seconds
+
+
+@given(st.integers(0, 10**9))
+def test_delays_never_shrink_and_are_bounded(failures: int) -> None:
+    assert backoff.delay_s(failures) <= backoff.delay_s(failures + 1) <= backoff.LONGEST_S
+
+
+def test_the_first_end_counts_one() -> None:
+    assert backoff.count(0, None, NOW) == 1
+
+
+def test_an_end_soon_after_another_counts_one_more() -> None:
+    assert backoff.count(3, NOW, later(backoff.FORGET_S)) == 4
+
+
+def test_an_end_long_after_the_last_begins_anew() -> None:
+    assert backoff.count(3, NOW, later(backoff.FORGET_S + 1)) == 1
+
+
+def test_a_loop_of_ends_at_the_longest_delay_is_still_one_loop() -> None:
+    assert backoff.FORGET_S > backoff.LONGEST_S
+
+
+@pytest.mark.parametrize(("passed", "left"), [(0, 20), (5, 15), (20, 0), (21, 0)])
+def test_what_remains(passed: int, left: int) -> None:
+    assert backoff.remaining_s(3, NOW, later(passed)) == left
+
+
+def test_without_a_failure_nothing_remains() -> None:
+    assert backoff.remaining_s(0, None, NOW) == 0
+
+
+@given(st.integers(0, 20), st.integers(0, 10**6))
+def test_a_clock_that_went_back_never_makes_the_wait_longer(failures: int, back: int) -> None:
+    assert backoff.remaining_s(failures, later(back), NOW) <= backoff.delay_s(failures)

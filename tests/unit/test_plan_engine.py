@@ -1,0 +1,221 @@
+"""An engine read from its pod: what it is from what nobody can edit, how it is from its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moriio_operator.api.names import ROLES, Role
+from moriio_operator.api.status import EngineState
+from moriio_operator.contract.ports import PortBlock
+from moriio_operator.plan.engine import Engine, Trouble, from_pod
+
+from unit.samples import (
+    PENDING,
+    READY,
+    REVISION,
+    STARTING,
+    UNREADY,
+    Json,
+    container,
+    ended,
+    laid_over,
+    owner,
+    pod,
+)
+
+
+def read(status: Json | None = None, **kwargs: Any) -> Engine:
+    engine = from_pod(pod(status=status, **kwargs))
+    assert engine is not None
+    return engine
+
+
+def waiting(reason: str, message: str = "words", *, name: str = "engine") -> Json:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"phase": "Pending", "containerStatuses": [container(state, name=name)]}
+
+
+def deleted(made: Json) -> Json:
+    made["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
+    return made
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("ranks", [1, 2, 16])
+def test_what_was_built_is_read_back(role: Role, ranks: int) -> None:
+    engine = read(serial=44, role=role, ranks=ranks)
+    assert (engine.pod, engine.role, engine.serial) == (f"llm-{role}-44", role, 44)
+    assert engine.ports == PortBlock(base=20_044, ranks=ranks)
+    assert (engine.revision, engine.uid) == (REVISION, f"uid-of-llm-{role}-44")
+
+
+@pytest.mark.parametrize("name", ["llm", "prefill", "a-decode-7", "x-prefill"])
+def test_the_name_of_the_deployment_may_look_like_an_engines(name: str) -> None:
+    engine = read(serial=3, role=Role.DECODE, whose=owner(name=name))
+    assert (engine.role, engine.serial) == (Role.DECODE, 3)
+
+
+def test_node_and_address_are_told_when_known() -> None:
+    made = pod(status=READY)
+    made["spec"]["nodeName"] = "n1"
+    engine = from_pod(made)
+    assert engine is not None
+    assert (engine.node, engine.address) == ("n1", "198.18.1.7")
+    assert (read().node, read().address) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ({}, EngineState.PENDING),
+        (PENDING, EngineState.PENDING),
+        (waiting("ContainerCreating"), EngineState.PENDING),
+        (STARTING, EngineState.STARTING),
+        (READY, EngineState.READY),
+        (UNREADY, EngineState.UNREADY),
+        (ended(), EngineState.ENDED),
+        (ended(0, "Completed"), EngineState.ENDED),
+        ({"phase": "Failed", "reason": "Evicted"}, EngineState.ENDED),
+        ({"phase": "Succeeded"}, EngineState.ENDED),
+        # A sidecar keeps the phase at Running.
+        ({**ended(), "phase": "Running"}, EngineState.ENDED),
+    ],
+)
+def test_states(status: Json, state: EngineState) -> None:
+    assert read(status).state is state
+
+
+@pytest.mark.parametrize("status", [PENDING, READY, ended()])
+def test_a_deleted_pod_is_terminating_whatever_else_it_is(status: Json) -> None:
+    engine = from_pod(deleted(pod(status=status)))
+    assert engine is not None
+    assert engine.state is EngineState.TERMINATING
+    assert engine.leaves
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": None},
+        {"labels": {"moriio.dev/revision": None}},
+        {"name": "llm-prefill"},
+        {"name": "llm-prefill-x"},
+        {"name": "llm-prefill--"},
+        {"name": "llm-other-3"},
+        {"name": "3"},
+    ],
+)
+def test_a_pod_that_does_not_read_as_an_engine_is_left_alone(change: Json) -> None:
+    assert from_pod(laid_over(pod(), {"metadata": change})) is None
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        [],
+        [{"name": "other"}],
+        [{"name": "engine"}],
+        [{"name": "engine", "ports": []}],
+        [{"name": "engine", "ports": [{"containerPort": 1}]}],
+        [{"name": "engine", "ports": [{"name": "http", "containerPort": 1}]}],
+    ],
+)
+def test_a_pod_without_our_ports_is_left_alone(containers: list[Json]) -> None:
+    assert from_pod(laid_over(pod(), {"spec": {"containers": containers}})) is None
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"annotations": None},
+        {"annotations": {"moriio.dev/port-base": "x"}},
+        {"labels": {"moriio.dev/role": "nonsense"}},
+        {"labels": {"moriio.dev/role": None}},
+    ],
+)
+def test_edited_labels_and_annotations_change_nothing(metadata: Json) -> None:
+    assert from_pod(laid_over(pod(), {"metadata": metadata})) == read()
+
+
+def test_a_port_that_a_webhook_added_changes_nothing() -> None:
+    made = pod()
+    made["spec"]["containers"][0]["ports"].append({"name": "mesh", "containerPort": 15_090})
+    assert from_pod(made) == read()
+
+
+@pytest.mark.parametrize("status", [STARTING, READY, PENDING, waiting("ContainerCreating")])
+def test_an_engine_on_its_way_has_no_trouble(status: Json) -> None:
+    assert read(status).trouble is None
+
+
+@pytest.mark.parametrize(
+    "reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError"]
+)
+def test_a_container_that_cannot_start_tells_why(reason: str) -> None:
+    assert read(waiting(reason, "no such image")).trouble == Trouble(reason, "no such image")
+
+
+def test_a_pod_that_no_node_takes_tells_why() -> None:
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/2 nodes are available: 2 Insufficient amd.com/gpu.",
+    }
+    assert read({"phase": "Pending", "conditions": [scheduled]}).trouble == Trouble(
+        "Unschedulable", "0/2 nodes are available: 2 Insufficient amd.com/gpu."
+    )
+
+
+def test_a_sidecar_that_cannot_start_is_named() -> None:
+    stuck = waiting("ImagePullBackOff", "no such image", name="log")["containerStatuses"]
+    status = {**UNREADY, "containerStatuses": UNREADY["containerStatuses"] + stuck}
+    assert read(status).trouble == Trouble("ImagePullBackOff", "log: no such image")
+
+
+def test_a_sidecar_that_ended_is_named_since_the_pod_is_never_ready_again() -> None:
+    over = container({"terminated": {"exitCode": 3, "message": "lost"}}, name="log")
+    status = {**UNREADY, "containerStatuses": [*UNREADY["containerStatuses"], over]}
+    engine = read(status)
+    assert engine.state is EngineState.UNREADY
+    assert engine.trouble == Trouble("SidecarEnded", "log: exit code 3; its log ends: lost")
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (ended(1, "Error", "boom\n"), Trouble("Error", "exit code 1; its log ends: boom")),
+        (ended(137, "OOMKilled"), Trouble("OOMKilled", "exit code 137")),
+        (ended(0, "Completed"), Trouble("Completed", "exit code 0")),
+        (ended(1, ""), Trouble("Error", "exit code 1")),
+        (
+            {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."},
+            Trouble("Evicted", "The node was low on memory."),
+        ),
+        ({"phase": "Failed"}, Trouble("Ended", "")),
+    ],
+)
+def test_an_end_tells_exit_code_and_last_words(status: Json, trouble: Trouble) -> None:
+    assert read(status).trouble == trouble
+
+
+def test_an_eviction_is_told_as_such() -> None:
+    status = {
+        **ended(137, "Error", "last words"),
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory.",
+    }
+    trouble = read(status).trouble
+    assert trouble is not None
+    assert trouble.reason == "Evicted"
+    assert trouble.message.startswith("The node was low on resource: memory.")
+    assert trouble.message.endswith("exit code 137; its log ends: last words")
+
+
+def test_of_a_long_log_the_end_is_kept() -> None:
+    trouble = read(ended(message="x" * 4000 + "the cause")).trouble
+    assert trouble is not None
+    assert trouble.message.endswith("xxxthe cause")
+    assert "its log ends: ..." in trouble.message
+    assert len(trouble.message) < 2100

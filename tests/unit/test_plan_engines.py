@@ -1,0 +1,218 @@
+"""The planner's next step, case by case: births, stops, back-off, and one revision at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from moriio_operator.api.deployment import Owner
+from moriio_operator.api.names import Role
+from moriio_operator.api.status import EngineState, EngineStatus, LastFailure, RoleStatus, Status
+from moriio_operator.plan import engines as planner
+from moriio_operator.plan.engine import Engine, Trouble
+from moriio_operator.plan.engines import EnginePlan, Failures
+from moriio_operator.plan.ports import PortRange, PortsExhaustedError
+
+from unit.samples import NOW, PORTS, REVISION, engine, later, owner
+
+P, D = Role.PREFILL, Role.DECODE
+READY, ENDED, LEAVING = EngineState.READY, EngineState.ENDED, EngineState.TERMINATING
+
+
+def wish(prefill: int = 1, decode: int = 1) -> Owner:
+    return owner({"prefill": {"replicas": prefill}, "decode": {"replicas": decode}})
+
+
+def step(
+    engines: list[Engine],
+    whose: Owner | None = None,
+    status: Status | None = None,
+    now: datetime = NOW,
+) -> EnginePlan:
+    known = status or Status(port_cursor=40)
+    return planner.plan(whose or wish(), known, engines, REVISION, PORTS, now)
+
+
+def born(plan: EnginePlan) -> list[str]:
+    return [birth.pod for birth in plan.births]
+
+
+def stopped(plan: EnginePlan) -> list[str]:
+    return [each.pod for each in plan.stops]
+
+
+def recorded(
+    failures: int, ago_s: float = 0, *, ended: str | None = None, role: Role = D
+) -> Status:
+    """A status with a crash record, and perhaps an end that is already counted."""
+    failure = LastFailure(pod=f"llm-{role}-0", reason="Error", message="boom")
+    entry = RoleStatus(
+        name=role.value,
+        revision=REVISION,
+        desired=1,
+        pods=0,
+        ready=0,
+        failures=failures,
+        last_failure_time=later(-ago_s).isoformat().replace("+00:00", "Z"),
+        last_failure=failure,
+    )
+    known = [
+        EngineStatus(
+            pod=ended,
+            role=role.value,
+            revision=REVISION,
+            port_base=20_000,
+            ports=4,
+            state=ENDED,
+        )
+        for _ in [0]
+        if ended
+    ]
+    return Status(port_cursor=40, roles=[entry], engines=known)
+
+
+def test_missing_engines_take_the_next_blocks_and_the_cursor_moves_on() -> None:
+    plan = step([], wish(1, 2))
+    assert born(plan) == ["llm-prefill-40", "llm-decode-44", "llm-decode-48"]
+    assert [birth.ports.base for birth in plan.births] == [20_040, 20_044, 20_048]
+    assert plan.cursor == 52
+
+
+def test_a_deployment_that_is_as_wished_is_left_alone() -> None:
+    plan = step([engine(0, P), engine(4, D)])
+    assert (plan.births, plan.stops, plan.cursor, plan.wake_after_s) == ((), (), 40, None)
+
+
+@pytest.mark.parametrize("state", [EngineState.PENDING, EngineState.STARTING, EngineState.UNREADY])
+def test_an_engine_that_is_not_ready_yet_is_not_doubled(state: EngineState) -> None:
+    assert step([engine(0, P, state), engine(4, D, state)]).births == ()
+
+
+def test_an_engine_that_leaves_is_replaced_at_once() -> None:
+    plan = step([engine(0, P), engine(4, D, LEAVING)])
+    assert born(plan) == ["llm-decode-40"]
+    assert stopped(plan) == []
+
+
+def test_a_surplus_is_stopped_newest_first() -> None:
+    plan = step([engine(0, P), *(engine(n, D) for n in (12, 4, 8))])
+    assert stopped(plan) == ["llm-decode-8", "llm-decode-12"]
+
+
+def test_of_a_surplus_those_that_do_not_serve_are_stopped_first() -> None:
+    plan = step([engine(0, P), engine(4, D, EngineState.STARTING), engine(8, D)])
+    assert stopped(plan) == ["llm-decode-4"]
+
+
+def test_the_block_of_an_engine_that_leaves_is_not_given_out() -> None:
+    status = Status(port_cursor=PORTS.length)
+    plan = step([engine(0, D, LEAVING), engine(4, P)], status=status)
+    assert [birth.ports.base for birth in plan.births] == [20_008]
+
+
+def test_an_ended_engine_is_deleted_and_replaced_at_once_the_first_time() -> None:
+    plan = step([engine(0, P), engine(4, D, ENDED)])
+    assert stopped(plan) == ["llm-decode-4"]
+    assert born(plan) == ["llm-decode-40"]
+    assert plan.failures_of(D).count == 1
+
+
+def test_the_end_is_kept_with_its_words() -> None:
+    trouble = Trouble("OOMKilled", "exit code 137")
+    plan = step([engine(0, P), engine(4, D, ENDED, trouble=trouble)])
+    last = LastFailure(pod="llm-decode-4", reason="OOMKilled", message="exit code 137")
+    assert plan.failures_of(D) == Failures(1, NOW, last)
+    assert plan.failures_of(P) == Failures()
+
+
+def test_of_several_ends_the_newest_engines_words_are_kept() -> None:
+    # The API lists names as text: 12 before 4.
+    plan = step([engine(0, P), engine(12, D, ENDED), engine(4, D, ENDED)])
+    last = plan.failures_of(D).last
+    assert last is not None
+    assert last.pod == "llm-decode-12"
+
+
+def test_a_second_end_soon_after_waits() -> None:
+    plan = step([engine(0, P), engine(4, D, ENDED)], status=recorded(1, 30))
+    assert plan.failures_of(D).count == 2
+    assert born(plan) == []
+    assert plan.wake_after_s == 10
+    assert stopped(plan) == ["llm-decode-4"]
+
+
+def test_when_the_wait_is_over_the_successor_comes() -> None:
+    waiting = recorded(2, 9.5)
+    assert step([engine(0, P)], status=waiting).wake_after_s == 0.5
+    assert born(step([engine(0, P)], status=waiting, now=later(0.5))) == ["llm-decode-40"]
+
+
+def test_one_role_that_crashes_does_not_hold_the_other_up() -> None:
+    plan = step([], status=recorded(5, 1))
+    assert born(plan) == ["llm-prefill-40"]
+    assert plan.wake_after_s == 79
+
+
+def test_an_end_that_is_in_the_status_is_not_counted_again() -> None:
+    plan = step([engine(0, P), engine(4, D, ENDED)], status=recorded(2, 1, ended="llm-decode-4"))
+    assert plan.newly_ended == ()
+    assert plan.failures_of(D).count == 2
+
+
+def test_the_last_words_are_kept_until_the_role_is_whole_again() -> None:
+    assert step([engine(0, P)], status=recorded(1)).failures_of(D).last is not None
+    starting = [engine(0, P), engine(4, D), engine(8, D, EngineState.STARTING)]
+    assert step(starting, wish(1, 2), recorded(1)).failures_of(D).last is not None
+    whole = step([engine(0, P), engine(4, D)], status=recorded(1)).failures_of(D)
+    assert (whole.last, whole.count) == (None, 1)
+
+
+def test_an_old_revision_is_stopped_whole_before_anything_is_started() -> None:
+    old = [engine(0, P, revision="old"), engine(4, D, ENDED, revision="old")]
+    plan = step(old)
+    assert (plan.draining, plan.serving, plan.revision) == (True, "old", REVISION)
+    assert stopped(plan) == ["llm-prefill-0", "llm-decode-4"]
+    assert (plan.births, plan.cursor) == ((), 40)
+
+
+def test_while_one_engine_of_an_old_revision_leaves_the_new_one_waits() -> None:
+    plan = step([engine(0, P, LEAVING, revision="old")])
+    assert plan.draining
+    assert (plan.births, plan.stops) == ((), ())
+
+
+def test_a_new_revision_has_a_clean_crash_record() -> None:
+    status = recorded(7)
+    plan = planner.plan(wish(), status, [], "other", PORTS, NOW)
+    assert plan.failures_of(D) == Failures()
+    assert len(plan.births) == 2
+
+
+def test_the_end_of_an_old_revisions_engine_is_told_but_not_held_against_the_new_one() -> None:
+    plan = step([engine(0, D, ENDED, revision="old")])
+    assert [each.pod for each in plan.newly_ended] == ["llm-decode-0"]
+    assert plan.failures_of(D).count == 0
+
+
+def test_holding_changes_nothing_and_reports_what_runs() -> None:
+    running = [engine(0, P, revision="old"), engine(4, D, ENDED, revision="old")]
+    plan = planner.hold(wish(3, 3), Status(port_cursor=40), running, REVISION, NOW)
+    assert (plan.births, plan.stops, plan.cursor) == ((), (), 40)
+    assert (plan.revision, plan.serving, plan.draining) == ("old", "old", False)
+    assert plan.failures_of(D).count == 1
+
+
+def test_holding_with_nothing_running_reports_the_wish() -> None:
+    plan = planner.hold(wish(), Status(), [], REVISION, NOW)
+    assert (plan.revision, plan.serving) == (REVISION, REVISION)
+
+
+def test_when_ports_run_out_nothing_is_planned() -> None:
+    with pytest.raises(PortsExhaustedError):
+        planner.plan(wish(2, 2), Status(), [], REVISION, PortRange(20_000, 20_011), NOW)
+
+
+def test_tensor_parallel_engines_get_larger_blocks() -> None:
+    whose = owner({"prefill": {"parallelism": {"tensor": 4}}})
+    plan = step([], whose)
+    assert [birth.ports.size for birth in plan.births] == [10, 4]

@@ -1,0 +1,121 @@
+"""kopf as the source of events: what is watched, whose key becomes due, how we log in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import kopf
+import pytest
+from moriio_operator.api import names
+from moriio_operator.control.queue import Key
+from moriio_operator.kube import kinds
+from moriio_operator.runtime import source
+
+from unit.samples import pod
+
+Handler = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+def enqueued() -> list[Key]:
+    """Keys that events made due."""
+    return []
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch, enqueued: list[Key]) -> dict[str, Handler]:
+    """The handlers that are registered with kopf, by kind."""
+    found: dict[str, Handler] = {}
+
+    def event(_group: str, _version: str, plural: str, **_: Any) -> Callable[[Handler], None]:
+        return lambda handler: found.update({plural: handler})
+
+    monkeypatch.setattr(kopf.on, "event", event)
+    source._registry(enqueued.append)
+    return found
+
+
+def test_our_kind_and_every_owned_kind_are_watched(handlers: dict[str, Handler]) -> None:
+    assert handlers.keys() == {kinds.PDDEPLOYMENT.plural, *(kind.plural for kind in kinds.OWNED)}
+
+
+async def test_an_event_of_a_deployment_makes_its_key_due(
+    handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    await handlers["pddeployments"](name="llm", namespace="team", event={"type": "DELETED"})
+    assert enqueued == [Key("team", "llm")]
+
+
+async def test_an_event_of_a_child_makes_its_owners_key_due(
+    handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    await handlers["pods"](labels=pod()["metadata"]["labels"], namespace="team")
+    assert enqueued == [Key("team", "llm")]
+
+
+@pytest.mark.parametrize("labels", [{}, {names.LABEL_DEPLOYMENT: ""}, {"app": "llm"}])
+async def test_an_event_of_a_stranger_makes_nothing_due(
+    labels: dict[str, str], handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    await handlers["pods"](labels=labels, namespace="team")
+    assert enqueued == []
+
+
+def test_of_owned_kinds_only_ours_are_watched() -> None:
+    selectors = source._settings().watching.label_selectors
+    for kind in kinds.OWNED:
+        selector = selectors[kind.group, kind.version, kind.plural]
+        assert selector == "app.kubernetes.io/managed-by=moriio-operator"
+        assert pod()["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "moriio-operator"
+
+
+def test_kopf_neither_peers_nor_scans_nor_posts() -> None:
+    settings = source._settings()
+    assert settings.peering.standalone
+    assert settings.scanning.disabled
+    assert not settings.posting.enabled
+
+
+def test_kopf_keeps_nothing_on_users_objects() -> None:
+    settings = source._settings()
+    patch, body = kopf.Patch(), kopf.Body({"metadata": {}, "spec": {"x": 1}})
+    diffs = settings.persistence.diffbase_storage
+    diffs.store(body=body, patch=patch, essence=diffs.build(body=body))
+    # Its handler keys have a type that kopf keeps to itself.
+    progress: Any = settings.persistence.progress_storage
+    progress.touch(body=body, patch=patch, value="now")
+    progress.purge(body=body, patch=patch, key="x")
+    assert dict(patch) == {}
+    assert diffs.fetch(body=body) is None
+    assert progress.fetch(body=body, key="x") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "server"),
+    [("198.18.0.1", "https://198.18.0.1:443"), ("fd00::1", "https://[fd00::1]:443")],
+)
+def test_in_a_pod_the_api_server_is_called_by_its_address(
+    host: str, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name = kopf.ConnectionInfo(server="https://kubernetes.default.svc", token="t")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: by_name)
+    info = source._login()
+    assert info is not None
+    assert (info.server, info.token) == (server, "t")
+
+
+def test_without_any_credentials_there_is_no_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: None)
+    assert source._login() is None
+
+
+def test_outside_of_a_cluster_a_kubeconfig_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = kopf.ConnectionInfo(server="https://127.0.0.1:6443")
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    monkeypatch.setattr(kopf, "login_with_kubeconfig", lambda **_: outside)
+    assert source._login() == outside
