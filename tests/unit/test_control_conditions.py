@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -158,19 +159,35 @@ def test_pods_that_may_not_be_made_are_told_with_the_api_servers_words() -> None
 
 def test_what_is_under_way() -> None:
     plan = EnginePlan(revision="new", serving="new")
-    assert conditions.progressing(plan, [], settled=False).reason == "StartingEngines"
-    settled = conditions.progressing(plan, [], settled=True)
+    assert conditions.progressing(plan, [], NOW, settled=False).reason == "StartingEngines"
+    settled = conditions.progressing(plan, [], NOW, settled=True)
     assert (settled.status, settled.reason) == ("False", "Settled")
 
 
 def test_a_drain_names_both_revisions_and_who_is_left() -> None:
     plan = EnginePlan(revision="new", serving="old")
-    verdict = conditions.progressing(plan, [engine(4, D), engine(0, P)], settled=True)
+    verdict = conditions.progressing(plan, [engine(4, D), engine(0, P)], NOW, settled=True)
     assert (verdict.status, verdict.reason) == ("True", "DrainingOldRevision")
     assert "revision new" in verdict.message
     assert verdict.message.endswith(
         "revision old finish their requests first: llm-decode-4, llm-prefill-0"
     )
+
+
+@pytest.mark.parametrize(
+    ("late_s", "reason"),
+    [(-30, "DrainingOldRevision"), (60, "DrainingOldRevision"), (61, "DrainStuck")],
+)
+def test_a_drain_that_outlives_its_grace_names_the_remedy(late_s: int, reason: str) -> None:
+    plan = EnginePlan(revision="new", serving="old")
+    leaving = replace(engine(4, D), gone_by=NOW - timedelta(seconds=late_s))
+    verdict = conditions.progressing(plan, [leaving, engine(0, P)], NOW, settled=True)
+    assert (verdict.status, verdict.reason) == ("True", reason)
+    if reason == "DrainStuck":
+        assert verdict.message == (
+            "llm-decode-4 should have ended by now, so the node is out of reach: once it is known "
+            "to be dead, delete the Node, or the pod with --force"
+        )
 
 
 GOOD = Verdict(ConditionType.ROUTER_READY, "True", "Available", "")

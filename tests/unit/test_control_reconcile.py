@@ -208,7 +208,9 @@ async def test_engines_that_stop_give_their_quota_to_those_that_start() -> None:
 async def test_an_engine_that_still_leaves_holds_its_quota_without_a_fault_of_the_spec() -> None:
     operator = await serving()
     with_quota(operator, 2)
-    operator.kube.one("Pod", "llm-decode-4")["metadata"]["deletionTimestamp"] = "x"
+    operator.kube.one("Pod", "llm-decode-4")["metadata"]["deletionTimestamp"] = (
+        "2026-05-04T12:00:00Z"
+    )
     assert await operator.step() == HELD_RETRY_S
     assert operator.condition("Accepted").status == "True"
     assert operator.status.port_cursor == 8
@@ -334,7 +336,9 @@ async def test_a_crash_loop_waits_longer_each_time_and_asks_to_be_woken() -> Non
 
 async def test_an_engine_that_a_user_deletes_is_replaced_without_being_counted() -> None:
     operator = await serving()
-    operator.kube.one("Pod", "llm-decode-4")["metadata"]["deletionTimestamp"] = "x"
+    operator.kube.one("Pod", "llm-decode-4")["metadata"]["deletionTimestamp"] = (
+        "2026-05-04T12:00:00Z"
+    )
     await operator.step()
     assert "llm-decode-8" in operator.pods()
     assert [role.failures for role in operator.status.roles] == [0, 0]

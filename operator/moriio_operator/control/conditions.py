@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from moriio_operator.api.names import ROLES, Role
@@ -19,6 +19,8 @@ from moriio_operator.plan.engines import EnginePlan, Failures
 from moriio_operator.plan.problem import Problem
 
 _LONGEST = 4096
+# A kubelet needs a moment after the grace to kill, clean up and report.
+_LATE = timedelta(seconds=60)
 _READY_TYPES = {Role.PREFILL: ConditionType.PREFILL_READY, Role.DECODE: ConditionType.DECODE_READY}
 
 
@@ -101,10 +103,21 @@ def router_ready(
     return Verdict(kind, "False", "WaitingForEngines", count)
 
 
-def progressing(plan: EnginePlan, engines: Sequence[Engine], *, settled: bool) -> Verdict:
+def progressing(
+    plan: EnginePlan, engines: Sequence[Engine], now: datetime, *, settled: bool
+) -> Verdict:
     """Say whether something is under way, and what."""
     kind = ConditionType.PROGRESSING
     if plan.draining:
+        late = sorted(e.pod for e in engines if e.gone_by is not None and now > e.gone_by + _LATE)
+        if late:
+            return Verdict(
+                kind,
+                "True",
+                "DrainStuck",
+                f"{', '.join(late)} should have ended by now, so the node is out of reach: once it "
+                "is known to be dead, delete the Node, or the pod with --force",
+            )
         left = ", ".join(sorted(e.pod for e in engines))
         return Verdict(
             kind,

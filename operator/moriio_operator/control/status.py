@@ -43,7 +43,10 @@ def report(
     A spec with problems is not acted on, but what runs goes on running and is reported as it is.
     """
     made = conditions.stamped(
-        _verdicts(owner, engines, plan, router, problems), old.conditions, owner.generation, now
+        _verdicts(owner, engines, plan, router, problems, now),
+        old.conditions,
+        owner.generation,
+        now,
     )
     return Status(
         observed_generation=owner.generation,
@@ -63,6 +66,7 @@ def _verdicts(
     plan: EnginePlan,
     router: dict[str, Any] | None,
     problems: Sequence[Problem],
+    now: datetime,
 ) -> list[conditions.Verdict]:
     spec = owner.spec
     serving = [engine for engine in engines if engine.revision == plan.serving]
@@ -79,7 +83,9 @@ def _verdicts(
         conditions.accepted(problems),
         *roles,
         router_ready,
-        conditions.halted() if problems else conditions.progressing(plan, engines, settled=settled),
+        conditions.halted()
+        if problems
+        else conditions.progressing(plan, engines, now, settled=settled),
         conditions.ready(roles, router_ready, serving),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from moriio_operator.api import names
@@ -50,6 +51,8 @@ class Engine:
     node: str | None = None
     address: str | None = None
     trouble: Trouble | None = None
+    # When a stopping engine's grace ends; it outlives that only if its kubelet is out of reach.
+    gone_by: datetime | None = None
 
     @property
     def leaves(self) -> bool:
@@ -81,7 +84,12 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
         node=pod["spec"].get("nodeName"),
         address=status.get("podIP"),
         trouble=_trouble(status, state),
+        gone_by=_time(metadata.get("deletionTimestamp")),
     )
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def _ports(pod: dict[str, Any]) -> PortBlock | None:
