@@ -7,6 +7,8 @@ MAKEFLAGS += --no-print-directory
 export MORIIO_CACHE ?= $(HOME)/.cache/moriio-operator
 export PYTHONPATH := $(CURDIR)/tests:$(CURDIR)/operator
 export PYTHONDONTWRITEBYTECODE := 1
+# Where iptables and its like are; not on every root's PATH.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 REQUIREMENTS := operator/requirements
 # The environment's folder is named by what defines it, so a changed lock makes a new one.
@@ -49,18 +51,24 @@ test: env tools ## All tests, on a real cluster that comes up by itself (needs r
 	@$(PYTEST) $(PYTEST_FLAGS) tests
 
 ##@ Work with it
-.PHONY: generate bed-up bed-down images env tools
+.PHONY: generate bed-up bed-down kubectl images env tools
 generate: env ## Write the generated files: CRDs, reference
 	@$(BIN)/python -m generate
 
 bed-up: env tools ## Bring up the test cluster alone
 	@$(BIN)/python -m bed up
 
+wreckage: env
+	@$(BIN)/python -m bed down --wreckage-only
+
 bed-down: env ## Take the test cluster down, whatever state it is in
 	@$(BIN)/python -m bed down
 
 images: env tools ## Build all images, the complete engine image among them
 	@$(BIN)/python -m bed images
+
+kubectl: env ## kubectl on the cluster that is up: make kubectl ARGS='get pods -A'
+	@$(BIN)/python -m bed kubectl $(ARGS)
 
 env: $(DEV)/complete
 
@@ -73,12 +81,12 @@ $(DEV)/complete:
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes -r $(REQUIREMENTS)/dev.lock
 	@touch $@
 
-tools: env
+tools: env ## Install and build what the bed is made of, into the cache
 	@$(BIN)/python -m bed tools
 
 lock: env ## Renew the hashed locks of the operator's requirements
 	@cd $(REQUIREMENTS) && for part in bootstrap runtime dev; do \
-	  $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
+	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
 	    --python-version 3.11 $$part.in -o $$part.lock; done
 
 .PHONY: help lock

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+from types import FrameType
+
 import pytest
 
 pytest_plugins = ["bed.pytest_plugin"]
+
+
+def pytest_configure() -> None:
+    """Let SIGTERM end the run as Ctrl-C does: fixtures are torn down, the bed with them."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,14 +11,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from bed.baseimage import base_tarball
 from bed.binaries import binaries
-from bed.claim import Claim, state_folder
+from bed.claim import Claim, Standing, state_folder
 from bed.cluster import Bed
 from bed.config import BedConfig, NodeDevices
 from bed.errors import BedError
-from bed.images import IMAGES, build_image
-from bed.imagestore import pause_archive
+from bed.images import IMAGES, base_archive, build_image
+from bed.imagestore import template
 from bed.packages import install_packages
 from bed.sweep import sweep
 
@@ -28,8 +27,7 @@ _PASSED_ON = ("kubectl", "helm")
 def _tools(_: argparse.Namespace) -> None:
     install_packages()
     binaries()
-    base_tarball()
-    pause_archive()
+    template([base_archive()])
 
 
 def _images(_: argparse.Namespace) -> None:
@@ -50,8 +48,11 @@ def _up(options: argparse.Namespace) -> None:
     print(f"kubeconfig: {bed.kubeconfig}")
 
 
-def _down(_: argparse.Namespace) -> None:
+def _down(options: argparse.Namespace) -> None:
     claim = Claim(state_folder())
+    if options.wreckage_only and claim.standing() is Standing.STAYS:
+        claim.release()
+        return
     sweep(claim.state)
     claim.release()
 
@@ -88,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--policy", choices=["kube-router", "none"], default="kube-router")
     up.set_defaults(act=_up)
     down = commands.add_parser("down", help="remove the cluster and everything of it")
+    down.add_argument(
+        "--wreckage-only", action="store_true", help="leave a bed that was brought up to stay"
+    )
     down.set_defaults(act=_down)
     status = commands.add_parser("status", help="show nodes, pods and where the files are")
     status.set_defaults(act=_status)

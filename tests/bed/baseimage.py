@@ -1,9 +1,8 @@
-"""The base of all images: a minimal Debian as a tarball, made by mmdebstrap.
+"""The base of all images: a minimal Debian bookworm as a tarball, made by mmdebstrap.
 
-`images/base/` says what is in it. Where the packages come from is the host's own choice: its apt
-sources, proxies and keys are taken over, so that a mirror behind a company's wall works, and
-no address stands here. A Debian host gives bookworm, whatever its own release; an Ubuntu host gives
-its own release.
+`images/base/` says what is in it. The locks of the images are for bookworm's Python 3.11, so it is
+bookworm on every host. On a Debian host its apt sources, proxies and keys are taken over, so that a
+mirror behind a company's wall works; elsewhere mmdebstrap knows where Debian's packages are.
 """
 
 from __future__ import annotations
@@ -43,15 +42,11 @@ class Distribution:
 def distribution(os_release: dict[str, str]) -> Distribution:
     """Return the distribution of the base for a host with this os-release."""
     codename = os_release.get("VERSION_CODENAME", "")
-    match os_release.get("ID"):
-        case "debian":
-            return Distribution("Debian", codename, _DEBIAN_SUITE)
-        case "ubuntu":
-            return Distribution("Ubuntu", codename, codename)
-        case other:
-            raise BedError(
-                f"the base image needs a Debian or Ubuntu host; this one says ID={other}"
-            )
+    if os_release.get("ID") not in ("debian", "ubuntu"):
+        raise BedError(
+            f"the bed needs a Debian or Ubuntu host; this one says ID={os_release.get('ID')}"
+        )
+    return Distribution("Debian", codename, _DEBIAN_SUITE)
 
 
 def source_lines(targets: str, distro: Distribution) -> list[str]:
@@ -86,10 +81,6 @@ def _host_apt_options() -> Iterable[str]:
 def _debootstrap(tarball: Path) -> None:
     distro = distribution(platform.freedesktop_os_release())
     sources = source_lines(run(["apt-get", "indextargets", "--format", _TARGETS]), distro)
-    if not sources:
-        raise BedError(
-            f"apt knows no {distro.origin} source for {distro.host_suite}: run `apt-get update`"
-        )
     excludes = listed((_DEFINITION / "dpkg-excludes").read_text())
     argv = [
         "mmdebstrap",
@@ -103,9 +94,9 @@ def _debootstrap(tarball: Path) -> None:
         distro.suite,
         str(tarball),
     ]
-    # With "-" mmdebstrap reads the sources from its input; it tells the format by the file's name.
+    # With "-" mmdebstrap reads the sources from its input, without it takes Debian's own.
     run(
-        sandboxed([*argv, "-"]),
+        sandboxed([*argv, "-"] if sources else argv),
         stdin="\n".join(sources) + "\n",
         env={**os.environ, "SOURCE_DATE_EPOCH": "0"},
     )

@@ -70,9 +70,28 @@ def _download(env: Mapping[str, str]) -> None:
         run(fetch, env=env)
 
 
-def _build(folder: Path) -> None:
+def _refuse_old_go() -> None:
+    wanted = go_version((_MODULE / "go.mod").read_text())
     if shutil.which("go") is None:
-        raise BedError("the bed builds its programs with Go, which is not here: install Go >= 1.25")
+        raise BedError(f"the bed builds its programs with Go, which is not here: install {wanted}")
+    found = run(["go", "env", "GOVERSION"]).strip()
+    if _numbers(found) < _numbers(wanted):
+        raise BedError(f"the bed's programs need Go {wanted} or newer; `go` here is {found}")
+
+
+def go_version(go_mod: str) -> str:
+    """Return the version of Go that a go.mod asks for."""
+    (line,) = (line for line in go_mod.splitlines() if line.startswith("go "))
+    return line.removeprefix("go ").strip()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return a version's numbers, to compare: go1.26.8 is (1, 26, 8)."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def _build(folder: Path) -> None:
+    _refuse_old_go()
     env = _environment()
     progress("downloading Go modules")
     _download(env)

@@ -19,7 +19,7 @@ from typing import IO
 from bed.errors import BedError
 from bed.processes import Member, members
 
-_REMEDY = "run `make bed-down`, or `python -m bed down`, first"
+_REMEDY = "run `make bed-down` first"
 
 
 def state_folder() -> Path:
@@ -132,7 +132,7 @@ def _refuse_other_beds(state: Path) -> None:
         other = min(others)
         raise BedError(
             f"another bed is up, with the state folder {other}, and one fits on a host:"
-            f" run `MORIIO_BED_STATE={other} python -m bed down` first"
+            f" run `MORIIO_BED_STATE={other} make bed-down` first"
         )
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from bed.command import run
 
+# A control plane that hangs must not hang a test run; nothing asked of it takes so long.
+_TIMEOUT_S = 240
+
 
 @dataclass(frozen=True, slots=True)
 class Client:
@@ -37,7 +40,7 @@ class Client:
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
         """Run kubectl and return its output; a failure is a BedError with what it said."""
         argv = [self.program("kubectl"), *args]
-        return run(argv, stdin=stdin, env=self.environment(), check=check)
+        return run(argv, stdin=stdin, env=self.environment(), check=check, timeout_s=_TIMEOUT_S)
 
     def kubectl_json(self, *args: str) -> Any:
         """Run kubectl with JSON output and return what it says."""
@@ -45,4 +48,5 @@ class Client:
 
     def helm(self, *args: str) -> str:
         """Run helm and return its output; a failure is a BedError with what it said."""
-        return run([self.program("helm"), *args], env=self.environment())
+        argv = [self.program("helm"), *args]
+        return run(argv, env=self.environment(), timeout_s=_TIMEOUT_S)

@@ -75,7 +75,7 @@ class Bed:
         """Return a handle on the bed that is up, whoever brought it up; it cannot take it down."""
         places = Places(state_folder(), binaries())
         if not members_named(places.state, "apiserver"):
-            raise BedError("no bed is up: run `make bed-up`, or `python -m bed up`, first")
+            raise BedError("no bed is up: run `make bed-up` first")
         config = BedConfig.from_json(places.configuration.read_text())
         return cls(config, places, None)
 

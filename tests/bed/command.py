@@ -23,15 +23,25 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     check: bool = True,
+    timeout_s: float | None = None,
 ) -> str:
     """Run a program and return its stdout; a failure carries the end of its stderr."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(
-            words, input=stdin, env=env, cwd=cwd, capture_output=True, text=True, check=False
+            words,
+            input=stdin,
+            env=env,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
         )
+    except subprocess.TimeoutExpired as late:
+        raise BedError(f"`{shlex.join(words)[:300]}` took over {timeout_s} s") from late
     except FileNotFoundError as absent:
-        raise BedError(f"{absent.filename} is not here: run `python -m bed tools`") from absent
+        raise BedError(f"{absent.filename} is not here: run `make tools`") from absent
     if check and done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip())[-_TAIL_CHARS:]
         raise BedError(f"`{shlex.join(words)[:300]}` ended with code {done.returncode}: {said}")

@@ -7,6 +7,7 @@ host, so for the time of the install a policy-rc.d refuses every start; the host
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,11 +24,14 @@ PACKAGES = (
     "conntrack",
     "containerd",
     "containernetworking-plugins",
+    # The base image is Debian's, also on an Ubuntu host.
+    "debian-archive-keyring",
     "ethtool",
     "gcc",
     "iproute2",
     "ipset",
     "iptables",
+    "kmod",
     "libc6-dev",
     "mmdebstrap",
     "nftables",
@@ -40,6 +44,7 @@ PACKAGES = (
 )
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
+_REFUSAL = "#!/bin/sh\n# While the MoRIIO test bed installs packages: start no service.\nexit 101\n"
 _HOSTS_OWN_POLICY = Path("/usr/sbin/policy-rc.d.before-moriio-bed")
 
 
@@ -51,10 +56,10 @@ def missing(status: str, wanted: tuple[str, ...] = PACKAGES) -> list[str]:
 
 @contextmanager
 def _no_service_starts() -> Iterator[None]:
-    # A kept copy means that an install before this one was killed: what stands there now is ours.
-    if _POLICY.exists() and not _HOSTS_OWN_POLICY.exists():
+    # What an install before this one, that was killed, left there is ours and not the host's.
+    if _POLICY.exists() and _POLICY.read_text() != _REFUSAL:
         _POLICY.rename(_HOSTS_OWN_POLICY)
-    _POLICY.write_text("#!/bin/sh\nexit 101\n")
+    _POLICY.write_text(_REFUSAL)
     _POLICY.chmod(0o755)
     try:
         yield
@@ -68,6 +73,10 @@ def install_packages() -> None:
     """Install the packages that are missing; nothing happens when none is."""
     if shutil.which("dpkg-query") is None:
         raise BedError("the bed needs a Debian or Ubuntu host: dpkg-query is not here")
+    if os.geteuid() != 0:
+        raise BedError("the bed makes namespaces, mounts and cgroups: run it as root")
+    if platform.machine() != "x86_64":
+        raise BedError(f"the locks hold x86_64 packages only; this machine is {platform.machine()}")
     wanted = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *PACKAGES]
     absent = missing(run(wanted, check=False))
     if not absent:

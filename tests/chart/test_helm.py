@@ -182,6 +182,7 @@ def test_the_operator_may_do_what_its_code_does_and_nothing_else(render: Render)
         | _wanted(kinds.PDDEPLOYMENT, "patch", subresource="/status")
         | _wanted(kinds.PDDEPLOYMENT, "update", subresource="/finalizers")
         | _wanted(kinds.POD, "list", "watch", "create", "delete")
+        | _wanted(kinds.POD, "get", subresource="/log")
         | _wanted(kinds.EVENT, "create")
         | {("rbac.authorization.k8s.io", "clusterroles", "bind")}
     )

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
 
 from bed.__main__ import main as bed_command
 from bed.cluster import Bed
 from bed.errors import BedError
-from stage.deployments import DEMO
-from stage.installation import NAMESPACE, install
-from stage.service import Service
+from stage import installation
 from stage.shape import serving_bed
 
-from demo import proof
+from demo import show
 
-_NAMESPACE = "demo"
-
-_LOOK_FURTHER = """
+LOOK_FURTHER = """
 Look further:
   make kubectl ARGS='-n demo describe pdd demo'
   make kubectl ARGS='-n demo get pods -o wide'
@@ -29,54 +24,24 @@ Take it down:
 """
 
 
-def _step(began: float, text: str) -> None:
-    print(f"\n== {text} ({time.monotonic() - began:.0f} s)", flush=True)
-
-
 def up() -> int:
     """Run the demo; give 0 only if the proof holds."""
     began = time.monotonic()
-    _step(began, "Building images and the model, unless they are there")
+
+    def step(text: str) -> None:
+        print(f"\n== {text} ({time.monotonic() - began:.0f} s)", flush=True)
+
+    step("Building images and the model, unless they are there")
     config = serving_bed()
-    _step(began, "Bringing up a Kubernetes cluster of two nodes")
+    step("Bringing up a Kubernetes cluster of two nodes")
     bed = Bed.up(config, lifetime="until-down")
     try:
-        return _serve(bed, began)
+        step(f"Installing the chart into {installation.NAMESPACE}")
+        installation.install(bed, [show.NAMESPACE])
+        return 0 if show.show(bed, step) else 1
     finally:
         bed.leave()
-        print(_LOOK_FURTHER)
-
-
-def _serve(bed: Bed, began: float) -> int:
-    _step(began, f"Installing the chart into {NAMESPACE}")
-    install(bed, [_NAMESPACE])
-    _step(began, "Applying examples/demo.yaml, and waiting for it to serve")
-    bed.kubectl("create", "namespace", _NAMESPACE)
-    bed.kubectl("apply", "-f", str(DEMO))
-    service = Service(bed, _NAMESPACE, "demo")
-    service.wait_settled()
-    _step(began, "What runs")
-    _show(bed)
-    _step(began, "Three prompts through the router")
-    tokens = proof.ask(service)
-    _step(began, "Where the decode engine had its prompt tokens from")
-    for source, count in asdict(tokens).items():
-        print(f'  vllm:prompt_tokens_by_source_total{{source="{source}"}} = {count}')
-    if not proof.holds(tokens):
-        print("\nNOT PROVED: the decode engine computed prompt tokens itself.")
-        return 1
-    print("\nPROVED: the KV cache of every prompt crossed from one node to the other.")
-    return 0
-
-
-def _show(bed: Bed) -> None:
-    wide = ("-o", "wide")
-    print(bed.kubectl("get", "nodes"))
-    columns = "POD:.metadata.name,NODE:.spec.nodeName,IP:.status.podIP,PHASE:.status.phase"
-    print(bed.kubectl("-n", _NAMESPACE, "get", "pods", "-o", f"custom-columns={columns}"))
-    print(bed.kubectl("-n", _NAMESPACE, "get", "pdd", *wide))
-    conditions = "{range .status.conditions[*]}{.type}{'='}{.status}{'\\t'}{.message}{'\\n'}{end}"
-    print(bed.kubectl("-n", _NAMESPACE, "get", "pdd", "demo", "-o", f"jsonpath={conditions}"))
+        print(LOOK_FURTHER)
 
 
 def main(arguments: list[str]) -> int:

@@ -62,6 +62,7 @@ class Service:
             wait_until(holds, timeout_s=timeout_s, what=what, every_s=0.5)
         except Exception as error:
             error.add_note(json.dumps(self.status(), indent=1))
+            error.add_note(self.bed.diagnostics(self.namespace))
             raise
 
     def wait_condition(

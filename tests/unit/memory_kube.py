@@ -35,6 +35,7 @@ class MemoryKube(Kube):
     def __init__(self, *objects: Object) -> None:
         self.objects: dict[Place, Object] = {}
         self.writes: list[str] = []
+        self.logs: dict[tuple[str, str, str], str] = {}
         self.refuse: Refusal = lambda _verb, _obj: None
         self._version = 0
         self._crash: tuple[int, bool] | None = None
@@ -109,6 +110,11 @@ class MemoryKube(Kube):
         if expected is not None and (live or {}).get("metadata", {})["resourceVersion"] != expected:
             raise ConflictError(409, "Conflict", "the object has been modified")
         return self._write("apply", obj, lambda: self.put(_applied(live or {}, obj, subresource)))
+
+    async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """Give what a test wrote there; as from the API, the last lines only."""
+        text = self.logs.get((namespace, pod, container), "")
+        return "\n".join(text.splitlines()[-lines:])
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         live = self.objects.get((kind.kind, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from moriio_operator.api.status import (
     Condition,
     EngineState,
@@ -10,6 +11,8 @@ from moriio_operator.api.status import (
     Status,
     Summary,
 )
+
+from unit.samples import Json
 
 
 def condition() -> Condition:
@@ -67,3 +70,22 @@ def test_an_object_without_a_status_has_the_empty_one() -> None:
 
 def test_fields_of_a_newer_operator_are_ignored() -> None:
     assert Status.from_object({"status": {"portCursor": 4, "fence": {}}}) == Status(port_cursor=4)
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [
+        {"engines": [{**status().to_object()["engines"][0], "state": "Levitating"}]},
+        {"conditions": [{"type": "Ready"}]},
+        {"roles": "none"},
+    ],
+)
+def test_of_a_status_that_does_not_read_the_cursor_is_kept(beyond: Json) -> None:
+    stored = {**status().to_object(), **beyond}
+    assert Status.from_object({"status": stored}) == Status(port_cursor=12)
+
+
+@pytest.mark.parametrize("cursor", [None, 0, -4])
+def test_a_status_that_does_not_read_may_have_no_cursor(cursor: int | None) -> None:
+    stored = {"portCursor": cursor, "engines": 5}
+    assert Status.from_object({"status": stored}) == Status()

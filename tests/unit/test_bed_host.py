@@ -35,9 +35,9 @@ Debian|http://mirror.test/debian/|sid|main
     ]
 
 
-def test_a_debian_host_gives_bookworm_and_an_ubuntu_host_its_own_release() -> None:
+def test_every_host_gives_bookworm_whose_python_the_locks_are_for() -> None:
     assert distribution({"ID": "debian", "VERSION_CODENAME": "trixie"}).suite == "bookworm"
-    assert distribution({"ID": "ubuntu", "VERSION_CODENAME": "noble"}).suite == "noble"
+    assert distribution({"ID": "ubuntu", "VERSION_CODENAME": "noble"}).suite == "bookworm"
     with pytest.raises(BedError, match="ID=fedora"):
         distribution({"ID": "fedora"})
 
@@ -179,5 +179,5 @@ def test_a_bed_with_another_state_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bed.claim.members", lambda: [SOMEONE])
-    with pytest.raises(BedError, match=r"MORIIO_BED_STATE=/state python -m bed down"):
+    with pytest.raises(BedError, match=r"MORIIO_BED_STATE=/state make bed-down"):
         Claim(tmp_path)

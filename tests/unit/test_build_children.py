@@ -11,7 +11,7 @@ from moriio_operator.build.services import endpoint
 from moriio_operator.contract.ports import PortBlock
 from moriio_operator.kube.kinds import CHILDREN, kind_of
 
-from unit.samples import FULL, INSTALLATION, MINIMAL, REVISION, UID, Json, owner
+from unit.samples import FULL, INSTALLATION, MINIMAL, REVISION, UID, Json, laid_over, owner
 
 BOTH = pytest.mark.parametrize("base", [MINIMAL, FULL], ids=["minimal", "full"])
 
@@ -178,6 +178,21 @@ def test_replicas_image_and_resources_are_the_specs() -> None:
     made = containers(FULL)["router"]
     assert made["image"] == "router:2"
     assert made["resources"] == {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("wish", "made"),
+    [
+        ({"requests": {}, "limits": {"cpu": "1"}}, {"limits": {"cpu": "1"}}),
+        ({"requests": {}, "limits": {}}, {}),
+        ({}, {}),
+    ],
+)
+def test_a_routers_resources_hold_no_empty_map_which_the_api_server_would_drop(
+    wish: Json, made: Json
+) -> None:
+    base = laid_over(MINIMAL, {"router": {"resources": wish}})
+    assert containers(base)["router"]["resources"] == made
     assert containers(FULL)["registrar"]["image"] == "operator:1"
     assert router(FULL)["spec"]["imagePullSecrets"] == [{"name": "pull"}]
 

@@ -56,10 +56,10 @@ def test_without_visible_devices_the_engine_sees_what_it_is_given() -> None:
 @pytest.mark.parametrize(
     ("mode", "role", "seconds"),
     [
-        ("Read", Role.PREFILL, 6 + 60 + 30 + 60),
-        ("Read", Role.DECODE, 6 + 60 + 30),
-        ("Write", Role.PREFILL, 6 + 60 + 30),
-        ("Write", Role.DECODE, 6 + 60 + 30),
+        ("Read", Role.PREFILL, 10 + 60 + 30 + 60),
+        ("Read", Role.DECODE, 10 + 60 + 30),
+        ("Write", Role.PREFILL, 10 + 60 + 30),
+        ("Write", Role.DECODE, 10 + 60 + 30),
     ],
 )
 def test_the_grace_period_is_the_sum_of_its_parts(mode: str, role: Role, seconds: int) -> None:
@@ -67,5 +67,5 @@ def test_the_grace_period_is_the_sum_of_its_parts(mode: str, role: Role, seconds
 
 
 def test_an_engine_waits_longer_than_the_router_remembers_it() -> None:
-    # The router forgets 4 to 5 s after the last beat.
-    assert vllm.leave_seconds() == router.ENGINE_MEMORY_SECONDS > 5
+    # The router forgets 4 to 5 s after the last beat, which itself comes some seconds late.
+    assert vllm.leave_seconds() >= router.ENGINE_MEMORY_SECONDS + 3

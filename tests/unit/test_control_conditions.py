@@ -67,6 +67,25 @@ def test_engines_of_the_other_role_do_not_count() -> None:
             "0 of 1 engines serve; llm-decode-4 is Unready",
         ),
         (
+            [replace(engine(4, D, EngineState.UNREADY), node="n1")],
+            "Unready",
+            "0 of 1 engines serve; llm-decode-4 is Unready on n1",
+        ),
+        (
+            [
+                replace(engine(4, D, EngineState.PENDING), node="n1"),
+                engine(8, D, EngineState.STARTING),
+            ],
+            "Starting",
+            "0 of 1 engines serve; llm-decode-4 is Pending on n1 (kubectl describe pod tells more),"
+            " llm-decode-8 is Starting",
+        ),
+        (
+            [engine(4, D, EngineState.PENDING)],
+            "Starting",
+            "0 of 1 engines serve; llm-decode-4 is Pending (kubectl describe pod tells more)",
+        ),
+        (
             [engine(4, D, EngineState.PENDING, trouble=Trouble("ErrImagePull", "no such image"))],
             "ErrImagePull",
             "0 of 1 engines serve; llm-decode-4: no such image",

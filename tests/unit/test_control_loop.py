@@ -20,14 +20,22 @@ Outcome = float | Exception | None
 
 
 class SpyQueue(WorkQueue):
-    """Remembers appointments instead of making them."""
+    """Remembers appointments and rests instead of making them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.later: list[float] = []
+        self.rests: list[float] = []
 
-    def add_later(self, key: Key, delay_s: float) -> None:  # noqa: ARG002
-        self.later.append(delay_s)
+    def add_later(self, key: Key, delay_s: float) -> None:
+        if delay_s == 0:
+            super().add_later(key, 0)
+        else:
+            self.later.append(delay_s)
+
+    def done(self, key: Key, rest_s: float = 0) -> None:
+        self.rests.append(rest_s)
+        super().done(key)
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +56,8 @@ def scripted(*outcomes: Outcome) -> Callable[[Key], Awaitable[float | None]]:
     return reconcile
 
 
-async def worked(*outcomes: Outcome) -> tuple[list[float], list[str]]:
-    """Run one pass an outcome; give the appointments and the results that were observed."""
+async def worked(*outcomes: Outcome) -> tuple[list[float], list[float], list[str]]:
+    """Run one pass an outcome; give the appointments, rests and results that were observed."""
     queue, seen, done = SpyQueue(), list[str](), asyncio.Event()
 
     def observe(result: str, seconds: float) -> None:
@@ -66,28 +74,55 @@ async def worked(*outcomes: Outcome) -> tuple[list[float], list[str]]:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    return queue.later, seen
+    return queue.later, queue.rests, seen
 
 
 CONFLICT = ConflictError(409, "Conflict", "changed")
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "later", "results"),
+    ("outcomes", "later", "rests", "results"),
     [
-        ([None], [], ["ok"]),
-        ([30.0], [30.0], ["ok"]),
-        ([CONFLICT], [0.2], ["conflict"]),
-        ([ApiError(500, "x", "y")], [1.0], ["error"]),
-        ([ValueError()] * 3, [1.0, 2.0, 4.0], ["error"] * 3),
-        ([ValueError(), None, ValueError()], [1.0, 1.0], ["error", "ok", "error"]),
-        ([ValueError(), CONFLICT, ValueError()], [1.0, 0.2, 2.0], ["error", "conflict", "error"]),
+        ([None], [], [0.2], ["ok"]),
+        ([30.0], [30.0], [0.2], ["ok"]),
+        ([CONFLICT], [0.2], [0.2], ["conflict"]),
+        ([ApiError(500, "x", "y")], [1.0], [1.0], ["error"]),
+        ([ValueError()] * 3, [1.0, 2.0, 4.0], [1.0, 2.0, 4.0], ["error"] * 3),
+        ([ValueError(), None, ValueError()], [1.0, 1.0], [1.0, 0.2, 1.0], ["error", "ok", "error"]),
+        (
+            [ValueError(), CONFLICT, ValueError()],
+            [1.0, 0.2, 2.0],
+            [1.0, 0.2, 2.0],
+            ["error", "conflict", "error"],
+        ),
     ],
 )
-async def test_when_a_key_is_looked_at_again(
-    outcomes: list[Outcome], later: list[float], results: list[str]
+async def test_when_a_key_is_looked_at_again_and_how_long_it_rests(
+    outcomes: list[Outcome], later: list[float], rests: list[float], results: list[str]
 ) -> None:
-    assert await worked(*outcomes) == (later, results)
+    assert await worked(*outcomes) == (later, rests, results)
+
+
+async def test_events_do_not_cut_a_back_off_short() -> None:
+    queue, passes = WorkQueue(), list[float]()
+
+    async def broken(key: Key) -> float | None:
+        passes.append(asyncio.get_running_loop().time())
+        # As the echo of its own write would.
+        queue.add(key)
+        raise ValueError
+
+    queue.add(KEY)
+    running = asyncio.create_task(Loop(queue, broken, lambda _result, _seconds: None).run(1))
+    loop = asyncio.get_running_loop()
+    until = loop.time() + 0.6
+    while loop.time() < until:
+        queue.add(KEY)
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert len(passes) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from moriio_operator.control.queue import Key, WorkQueue
 A, B = Key("team", "a"), Key("team", "b")
 SOON_S = 0.01
 LONG_S = 30.0
+# Long enough for a busy machine to look before it is over.
+REST_S = 0.2
 
 
 async def taken(queue: WorkQueue) -> Key:
@@ -108,6 +110,79 @@ async def test_an_appointment_that_is_due_during_a_pass_waits_for_its_end() -> N
     assert await nothing_is_due(queue)
     queue.done(A)
     assert await taken(queue) == A
+
+
+async def at_rest(rest_s: float, *, due_meanwhile: bool = False) -> WorkQueue:
+    """Give a queue whose only key was just worked on."""
+    queue = WorkQueue()
+    queue.add(A)
+    await taken(queue)
+    if due_meanwhile:
+        queue.add(A)
+    queue.done(A, rest_s)
+    return queue
+
+
+async def test_an_event_during_a_rest_is_answered_at_its_end() -> None:
+    started = time.monotonic()
+    queue = await at_rest(REST_S)
+    queue.add(A)
+    assert len(queue) == 0
+    assert await nothing_is_due(queue)
+    assert await taken(queue) == A
+    assert time.monotonic() - started >= REST_S
+    assert await nothing_is_due(queue)
+
+
+async def test_an_appointment_within_a_rest_comes_at_its_end() -> None:
+    started = time.monotonic()
+    queue = await at_rest(REST_S)
+    queue.add_later(A, SOON_S)
+    assert await taken(queue) == A
+    assert time.monotonic() - started >= REST_S
+
+
+async def test_an_appointment_beyond_a_rest_is_kept() -> None:
+    queue = await at_rest(SOON_S)
+    started = time.monotonic()
+    queue.add_later(A, REST_S)
+    assert await taken(queue) == A
+    assert time.monotonic() - started >= REST_S
+
+
+async def test_a_key_that_became_due_during_its_pass_rests_first() -> None:
+    started = time.monotonic()
+    queue = await at_rest(REST_S, due_meanwhile=True)
+    assert len(queue) == 0
+    assert await nothing_is_due(queue)
+    assert await taken(queue) == A
+    assert time.monotonic() - started >= REST_S
+
+
+async def test_events_during_a_long_rest_make_one_appointment_for_its_end() -> None:
+    queue = await at_rest(LONG_S)
+    queue.add_later(A, 2 * LONG_S)
+    for _ in range(3):
+        queue.add(A)
+    assert queue._timers[A].when() == queue._rests[A]
+    assert len(queue._timers) == 1
+
+
+async def test_a_rest_is_over_once_the_key_was_taken_again() -> None:
+    queue = await at_rest(SOON_S)
+    queue.add(A)
+    assert await taken(queue) == A
+    queue.done(A)
+    queue.add(A)
+    assert len(queue) == 1
+    assert queue._rests == {}
+
+
+async def test_a_key_that_rests_holds_no_other_up() -> None:
+    queue = await at_rest(LONG_S)
+    queue.add(A)
+    queue.add(B)
+    assert await taken(queue) == B
 
 
 @pytest.mark.parametrize("workers", [1, 3])

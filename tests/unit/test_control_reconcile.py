@@ -11,15 +11,19 @@ from moriio_operator.api.names import Role
 from moriio_operator.control.reconcile import HELD_RETRY_S, REFUSED_RETRY_S
 from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError
+from moriio_operator.plan.engines import DRAIN_LOOK_S
 from moriio_operator.plan.policy import Policy
 
 from unit.memory_kube import CrashError, MemoryKube
 from unit.played import Operator
 from unit.samples import (
+    INSTALLATION,
     POLICY,
     READY,
     UID,
+    UNREADY,
     Json,
+    container,
     ended,
     resource,
     spec_object,
@@ -153,6 +157,17 @@ async def test_an_update_stops_the_old_revision_before_it_starts_the_new_one() -
     assert operator.condition("Ready").status == "True"
 
 
+async def test_a_drain_wakes_itself_and_tells_when_it_is_stuck() -> None:
+    operator = await serving()
+    operator.change({"engine": {"image": "vllm:2"}})
+    for _ in range(3):
+        assert await operator.step() == DRAIN_LOOK_S
+        assert operator.condition("Progressing").reason == "DrainingOldRevision"
+        operator.time += timedelta(seconds=DRAIN_LOOK_S)
+    await operator.step()
+    assert operator.condition("Progressing").reason == "DrainStuck"
+
+
 async def test_children_of_an_old_revision_are_pruned() -> None:
     operator = await serving()
     before = operator.status.revision or ""
@@ -227,6 +242,22 @@ async def test_a_quota_that_nobody_gives_back_is_told() -> None:
     assert "exceeded quota" in operator.condition("Accepted").message
 
 
+async def test_an_engine_on_a_lost_node_does_not_excuse_a_full_quota_for_ever() -> None:
+    operator = await serving()
+    with_quota(operator, 2)
+    operator.kube.one("Pod", "llm-decode-4")["metadata"]["deletionTimestamp"] = (
+        "2026-05-04T12:00:00Z"
+    )
+    operator.time += timedelta(seconds=60)
+    assert await operator.step() == HELD_RETRY_S
+    assert operator.condition("Accepted").status == "True"
+    operator.time += timedelta(seconds=1)
+    assert await operator.step() == REFUSED_RETRY_S
+    assert operator.condition("Accepted").reason == "PodForbidden"
+    assert "exceeded quota" in operator.condition("Accepted").message
+    assert operator.pods() == ["llm-decode-4", "llm-prefill-0"]
+
+
 async def test_creates_that_are_refused_midway_are_told_by_the_next_pass() -> None:
     operator = fresh({"decode": {"replicas": 3}})
     with_quota(operator, 2)
@@ -266,6 +297,138 @@ async def test_a_refused_router_is_told_in_the_status(error: ApiError) -> None:
     assert "the API server refuses Deployment llm-router-" in accepted.message
     assert accepted.message.endswith(error.message)
     assert operator.pods() == []
+
+
+def dies(operator: Operator, name: str) -> None:
+    operator.kube.put({**operator.kube.one("Pod", name), "status": ended()})
+
+
+def told(operator: Operator) -> tuple[str, str]:
+    accepted = operator.condition("Accepted")
+    return accepted.status, accepted.reason
+
+
+def living(operator: Operator) -> list[str]:
+    """The pods that nobody told to stop."""
+    pods = operator.kube.of_kind("Pod")
+    return [p["metadata"]["name"] for p in pods if not p["metadata"].get("deletionTimestamp")]
+
+
+async def test_while_the_router_is_refused_what_runs_is_kept_whole() -> None:
+    operator = await serving({"decode": {"replicas": 2}})
+    operator.kube.refuse = refuse("apply", "Deployment", INVALID)
+    dies(operator, "llm-decode-4")
+    more_than_allowed = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
+    operator.change({"router": {"resources": more_than_allowed}, "prefill": {"replicas": 2}})
+    assert await operator.step() == REFUSED_RETRY_S
+    assert living(operator) == ["llm-decode-16", "llm-decode-8", "llm-prefill-0", "llm-prefill-12"]
+    assert told(operator) == ("False", "ChildRefused")
+    assert operator.condition("Ready").status == "True"
+    (decode,) = [role for role in operator.status.roles if role.name == "decode"]
+    assert decode.failures == 1
+    operator.change({"prefill": {"replicas": 1}, "decode": {"replicas": 1}})
+    operator.kubelets()
+    await operator.step()
+    assert living(operator) == ["llm-decode-8", "llm-prefill-0"]
+    assert told(operator) == ("False", "ChildRefused")
+
+
+async def test_while_a_childs_name_is_taken_what_runs_is_kept_whole() -> None:
+    operator = await serving()
+    strangers = operator.kube.one("Service", "llm")
+    strangers["metadata"].update(ownerReferences=[], labels={})
+    dies(operator, "llm-decode-4")
+    assert await operator.step() == REFUSED_RETRY_S
+    assert living(operator) == ["llm-decode-8", "llm-prefill-0"]
+    assert told(operator) == ("False", "NameTaken")
+    assert operator.kube.one("Service", "llm") == strangers
+
+
+def of_role(role: Role) -> Callable[[Object], bool]:
+    return lambda obj: bool(obj["metadata"]["labels"]["moriio.dev/role"] == role)
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("error", [INVALID, FORBIDDEN, QUOTA], ids=["invalid", "forbidden", "full"])
+async def test_while_one_role_is_refused_the_other_is_kept_whole(
+    role: Role, error: ApiError
+) -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("rehearse", "Pod", error, of_role(role))
+    operator.change({"prefill": {"replicas": 2}, "decode": {"replicas": 2}})
+    assert await operator.step() == REFUSED_RETRY_S
+    other = Role.DECODE if role is Role.PREFILL else Role.PREFILL
+    roles = [name.split("-")[1] for name in operator.pods()]
+    assert (roles.count(role), roles.count(other)) == (1, 2)
+    accepted = operator.condition("Accepted")
+    assert accepted.status == "False"
+    expected = f"spec.{role}: the API server refuses the engine pod: {error.message}"
+    assert accepted.message == expected
+    # From now on nothing but the refused role is missing: it takes no port, pass after pass.
+    cursor = operator.status.port_cursor
+    operator.kubelets()
+    for _ in range(3):
+        assert await operator.step() == REFUSED_RETRY_S
+    assert (operator.status.port_cursor, len(operator.pods())) == (cursor, 3)
+    # Once it is allowed it comes.
+    operator.kube.refuse = lambda _verb, _obj: None
+    await operator.settle()
+    assert len(operator.pods()) == 4
+    assert told(operator)[0] == "True"
+
+
+async def test_while_a_role_is_refused_its_ended_engine_is_cleared_away_and_told() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("rehearse", "Pod", INVALID, of_role(Role.DECODE))
+    dies(operator, "llm-decode-4")
+    assert await operator.step() == REFUSED_RETRY_S
+    assert living(operator) == ["llm-prefill-0"]
+    assert told(operator) == ("False", "TemplateRefused")
+    assert operator.status.port_cursor == 8
+    assert operator.condition("DecodeReady").reason == "EngineEnded"
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_of_a_deployment_without_engines_nothing_is_made_while_one_role_is_refused(
+    role: Role,
+) -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("rehearse", "Pod", INVALID, of_role(role))
+    assert await operator.step() == REFUSED_RETRY_S
+    assert {kind for kind, _ in operator.kube.objects} == {"PDDeployment", "Event"}
+    assert operator.status.port_cursor == 0
+    assert told(operator) == ("False", "TemplateRefused")
+
+
+async def test_while_the_next_revision_is_refused_no_engine_of_it_is_made() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("rehearse", "Pod", INVALID)
+    dies(operator, "llm-decode-4")
+    operator.change({"engine": {"image": "vllm:2"}})
+    assert await operator.step() == REFUSED_RETRY_S
+    assert operator.pods() == ["llm-decode-4", "llm-prefill-0"]
+    assert told(operator) == ("False", "TemplateRefused")
+
+
+WEBHOOK = ApiError(500, "InternalError", 'failed calling webhook "x": connection refused')
+
+
+async def test_a_webhook_that_does_not_answer_is_told_in_the_status() -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("rehearse", "Pod", WEBHOOK)
+    assert await operator.step() == REFUSED_RETRY_S
+    assert told(operator) == ("False", "AdmissionFailed")
+    assert "failed calling webhook" in operator.condition("Accepted").message
+    assert operator.pods() == []
+
+
+@pytest.mark.parametrize("status", [401, 429, 501, 503, 504])
+async def test_an_api_server_that_is_not_itself_fails_the_pass(status: int) -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("rehearse", "Pod", ApiError(status, "x", "y"))
+    with pytest.raises(ApiError):
+        await operator.step()
+    assert operator.kube.writes == []
 
 
 async def test_a_refused_spec_changes_nothing_and_what_runs_goes_on() -> None:
@@ -318,6 +481,37 @@ async def test_an_ended_engine_is_replaced_told_and_counted_once() -> None:
     (decode,) = [role for role in operator.status.roles if role.name == "decode"]
     assert (decode.failures, decode.last_failure) == (1, None)
     assert operator.condition("Ready").status == "True"
+
+
+async def test_an_engine_whose_sidecar_ended_is_replaced() -> None:
+    operator = await serving()
+    over = container({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, name="log")
+    status = {**UNREADY, "containerStatuses": [*UNREADY["containerStatuses"], over]}
+    operator.kube.put({**operator.kube.one("Pod", "llm-decode-4"), "status": status})
+    await operator.step()
+    assert living(operator) == ["llm-decode-8", "llm-prefill-0"]
+    ready = operator.condition("DecodeReady")
+    assert ready.reason == "EngineEnded"
+    assert "llm-decode-4 ended (OOMKilled): container log: exit code 137" in ready.message
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-8", "llm-prefill-0"]
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_engines_that_end_with_their_node_are_one_failure_and_come_back_at_once() -> None:
+    operator = await serving({"decode": {"replicas": 3}})
+    for serial in (4, 8, 12):
+        pod = operator.kube.one("Pod", f"llm-decode-{serial}")
+        pod["metadata"]["creationTimestamp"] = "2026-05-04T11:00:00Z"
+        dies(operator, f"llm-decode-{serial}")
+        assert await operator.step() is None
+        operator.kubelets()
+        operator.time += timedelta(seconds=5)
+    (decode,) = [role for role in operator.status.roles if role.name == "decode"]
+    assert (decode.failures, decode.ready) == (1, 2)
+    assert decode.last_failure_time == "2026-05-04T12:00:00Z"
+    await operator.settle()
+    assert operator.condition("DecodeReady").status == "True"
 
 
 async def test_a_crash_loop_waits_longer_each_time_and_asks_to_be_woken() -> None:
@@ -436,11 +630,86 @@ async def test_a_child_of_ours_that_lost_its_labels_is_taken_back() -> None:
     assert operator.condition("Accepted").status == "True"
 
 
+def immutable_role_refs(operator: Operator) -> Callable[[str, Object], ApiError | None]:
+    """Refuse to apply another roleRef over a live one, as the API server does."""
+
+    def refusal(verb: str, obj: Object) -> ApiError | None:
+        live = operator.kube.objects.get((obj["kind"], obj["metadata"].get("name", "")))
+        if verb != "apply" or live is None or live.get("roleRef") == obj.get("roleRef"):
+            return None
+        return InvalidError(422, "Invalid", "roleRef: cannot change roleRef")
+
+    return refusal
+
+
+async def test_a_binding_to_the_role_of_another_release_is_made_anew() -> None:
+    # helm uninstall, and install under another name: roleRef is immutable.
+    operator = await serving()
+    (binding,) = operator.kube.of_kind("RoleBinding")
+    name, uid = binding["metadata"]["name"], binding["metadata"]["uid"]
+    wish = dict(binding["roleRef"])
+    binding["roleRef"]["name"] = "other-registrar"
+    operator.kube.refuse = immutable_role_refs(operator)
+    await operator.step()
+    assert operator.kube.writes == [f"delete RoleBinding {name}", f"apply RoleBinding {name}"]
+    (made,) = operator.kube.of_kind("RoleBinding")
+    assert made["roleRef"] == wish
+    assert made["metadata"]["uid"] != uid
+    assert operator.condition("Accepted").status == "True"
+
+
+async def test_a_binding_that_is_edited_elsewhere_is_mended_in_place() -> None:
+    operator = await serving()
+    (binding,) = operator.kube.of_kind("RoleBinding")
+    name = binding["metadata"]["name"]
+    binding["subjects"] = []
+    await operator.step()
+    assert operator.kube.writes == [f"apply RoleBinding {name}"]
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["before", "after"])
+async def test_a_crash_between_a_bindings_end_and_its_return_is_made_good(
+    *, answered: bool
+) -> None:
+    operator = await serving()
+    (binding,) = operator.kube.of_kind("RoleBinding")
+    binding["roleRef"]["name"] = "other-registrar"
+    operator.kube.refuse = immutable_role_refs(operator)
+    operator.kube.crash_at(2, answered=answered)
+    with pytest.raises(CrashError):
+        await operator.step()
+    await operator.settle()
+    (made,) = operator.kube.of_kind("RoleBinding")
+    assert made["roleRef"]["name"] == INSTALLATION.registrar_cluster_role
+
+
 async def test_an_object_of_another_schema_is_told_and_tried_again() -> None:
     operator = await serving()
     operator.kube.one("PDDeployment", "llm")["spec"] = {"model": {}}
     assert await operator.step() == REFUSED_RETRY_S
     assert operator.kube.writes == []
+
+
+async def test_a_status_that_is_lost_is_made_anew_and_no_living_block_is_given_out_again() -> None:
+    operator = await serving()
+    del operator.kube.one("PDDeployment", "llm")["status"]
+    operator.change({"decode": {"replicas": 2}})
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
+    assert operator.status.port_cursor == 12
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_status_of_another_version_keeps_its_cursor_and_is_written_anew() -> None:
+    operator = await serving()
+    status = operator.kube.one("PDDeployment", "llm")["status"]
+    status["engines"][0]["state"] = "Levitating"
+    status["portCursor"] = 100
+    operator.change({"decode": {"replicas": 2}})
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-100", "llm-decode-4", "llm-prefill-0"]
+    assert operator.status.port_cursor == 104
+    assert {engine.state for engine in operator.status.engines} == {"Ready"}
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["before", "after"])

@@ -59,6 +59,15 @@ def test_what_was_just_applied_is_no_drift(child: Json) -> None:
     assert not drifted(child, served(child))
 
 
+def test_resources_with_an_empty_map_are_no_drift() -> None:
+    wish = owner({"router": {"resources": {"requests": {}, "limits": {"cpu": "1"}}}})
+    deployment = stamped(children(wish, REVISION, INSTALLATION)[-1])
+    live = served(deployment)
+    # The API server leaves empty maps out.
+    router(live)["resources"] = {"limits": {"cpu": "1"}}
+    assert not drifted(deployment, live)
+
+
 def set_in(*path: str | int, value: Any) -> Callable[[Json], None]:
     def edit(live: Json) -> None:
         node: Any = live

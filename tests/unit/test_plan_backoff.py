@@ -51,3 +51,17 @@ def test_without_a_failure_nothing_remains() -> None:
 @given(st.integers(0, 20), st.integers(0, 10**6))
 def test_a_clock_that_went_back_never_makes_the_wait_longer(failures: int, back: int) -> None:
     assert backoff.remaining_s(failures, later(back), NOW) <= backoff.delay_s(failures)
+
+
+def test_an_end_in_the_near_future_is_one_of_the_loop() -> None:
+    # The clock of the node that the operator was on ran a little fast.
+    assert backoff.count(3, later(backoff.FORGET_S), NOW) == 4
+
+
+def test_an_end_in_the_far_future_is_not_one_of_the_loop() -> None:
+    assert backoff.count(3, later(backoff.FORGET_S + 1), NOW) == 1
+
+
+@pytest.mark.parametrize(("ahead", "left"), [(5, 15), (20, 0), (3600, 0)])
+def test_an_end_in_the_future_does_not_wait_until_the_clock_is_there(ahead: int, left: int) -> None:
+    assert backoff.remaining_s(3, later(ahead), NOW) == left

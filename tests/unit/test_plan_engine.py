@@ -11,6 +11,7 @@ from moriio_operator.contract.ports import PortBlock
 from moriio_operator.plan.engine import Engine, Trouble, from_pod
 
 from unit.samples import (
+    NOW,
     PENDING,
     READY,
     REVISION,
@@ -20,6 +21,7 @@ from unit.samples import (
     container,
     ended,
     laid_over,
+    later,
     owner,
     pod,
 )
@@ -171,15 +173,16 @@ def test_a_pod_that_no_node_takes_tells_why() -> None:
 def test_a_sidecar_that_cannot_start_is_named() -> None:
     stuck = waiting("ImagePullBackOff", "no such image", name="log")["containerStatuses"]
     status = {**UNREADY, "containerStatuses": UNREADY["containerStatuses"] + stuck}
-    assert read(status).trouble == Trouble("ImagePullBackOff", "log: no such image")
+    assert read(status).trouble == Trouble("ImagePullBackOff", "container log: no such image")
 
 
-def test_a_sidecar_that_ended_is_named_since_the_pod_is_never_ready_again() -> None:
+def test_a_sidecar_that_ended_ends_its_engine_since_the_pod_is_never_ready_again() -> None:
     over = container({"terminated": {"exitCode": 3, "message": "lost"}}, name="log")
     status = {**UNREADY, "containerStatuses": [*UNREADY["containerStatuses"], over]}
     engine = read(status)
-    assert engine.state is EngineState.UNREADY
-    assert engine.trouble == Trouble("SidecarEnded", "log: exit code 3; its log ends: lost")
+    assert engine.state is EngineState.ENDED
+    words = "container log: exit code 3; its log ends: lost"
+    assert engine.trouble == Trouble("Error", words)
 
 
 @pytest.mark.parametrize(
@@ -219,3 +222,35 @@ def test_of_a_long_log_the_end_is_kept() -> None:
     assert trouble.message.endswith("xxxthe cause")
     assert "its log ends: ..." in trouble.message
     assert len(trouble.message) < 2100
+
+
+def test_when_it_was_made_and_when_its_grace_ends_are_read() -> None:
+    made = deleted(pod())
+    made["metadata"]["creationTimestamp"] = "2026-05-04T11:59:00Z"
+    engine = from_pod(made)
+    assert engine is not None
+    assert (engine.created, engine.gone_by) == (later(-60), NOW)
+    assert (read().created, read().gone_by) == (None, None)
+
+
+@pytest.mark.parametrize(("passed_s", "late"), [(-30, False), (60, False), (61, True)])
+def test_one_that_stops_is_waited_for_until_its_kubelet_is_late(
+    passed_s: int, *, late: bool
+) -> None:
+    engine = from_pod(deleted(pod(status=READY)))
+    assert engine is not None
+    now = later(passed_s)
+    assert (engine.outlives_its_grace(now), engine.stops_in_time(now)) == (late, not late)
+
+
+def test_one_that_does_not_stop_is_neither_late_nor_waited_for() -> None:
+    engine = read(READY)
+    assert not engine.outlives_its_grace(later(10**6))
+    assert not engine.stops_in_time(NOW)
+
+
+def test_of_two_ended_containers_the_engine_is_told() -> None:
+    log = container({"terminated": {"exitCode": 3}}, name="log")
+    status = {**ended(1, "Error", "boom"), "phase": "Running"}
+    status["containerStatuses"] = [log, *status["containerStatuses"]]
+    assert read(status).trouble == Trouble("Error", "exit code 1; its log ends: boom")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import Role
 from moriio_operator.api.status import EngineState, EngineStatus, LastFailure, RoleStatus, Status
+from moriio_operator.contract.ports import PortBlock
 from moriio_operator.plan import engines as planner
 from moriio_operator.plan.engine import Engine, Trouble
 from moriio_operator.plan.engines import EnginePlan, Failures
@@ -141,6 +143,46 @@ def test_a_second_end_soon_after_waits() -> None:
     assert stopped(plan) == ["llm-decode-4"]
 
 
+def crashed(serial: int, created_s: float) -> Engine:
+    """An engine that ended, and when it was made."""
+    return replace(engine(serial, D, ENDED), created=later(created_s))
+
+
+def test_ends_of_one_incident_count_as_one_failure() -> None:
+    # A node shuts down: engines that served for long end one after the other.
+    first = step([engine(0, P), crashed(4, -900), crashed(8, -900)], wish(1, 4), Status())
+    assert first.failures_of(D).count == 1
+    counted = recorded(1, 8)
+    plan = step([engine(0, P), crashed(12, -900), crashed(16, -9)], wish(1, 4), counted)
+    record = plan.failures_of(D)
+    assert (record.count, record.time) == (1, later(-8))
+    assert len(born(plan)) == 4
+    assert plan.wake_after_s is None
+    # Its words are the news nevertheless.
+    assert record.last is not None
+    assert record.last.pod == "llm-decode-16"
+
+
+@pytest.mark.parametrize("created_s", [-8, -7])
+def test_an_end_of_an_engine_that_was_made_since_counts_one_more(created_s: int) -> None:
+    # Times are in whole seconds: a successor may have been made within the second of the end.
+    plan = step([engine(0, P), crashed(4, -900), crashed(8, created_s)], status=recorded(1, 8))
+    record = plan.failures_of(D)
+    assert (record.count, record.time) == (2, NOW)
+    assert born(plan) == []
+
+
+@pytest.mark.parametrize("ahead_s", [601, 36_000])
+def test_an_end_in_the_far_future_holds_no_successor_up(ahead_s: int) -> None:
+    assert born(step([engine(0, P)], status=recorded(7, -ahead_s))) == ["llm-decode-40"]
+
+
+def test_an_end_in_the_near_future_holds_a_successor_up_for_its_wait_at_most() -> None:
+    status = recorded(3, -15)
+    assert step([engine(0, P)], status=status).wake_after_s == 5
+    assert step([engine(0, P)], status=status, now=later(35)).births != ()
+
+
 def test_when_the_wait_is_over_the_successor_comes() -> None:
     waiting = recorded(2, 9.5)
     assert step([engine(0, P)], status=waiting).wake_after_s == 0.5
@@ -173,6 +215,14 @@ def test_an_old_revision_is_stopped_whole_before_anything_is_started() -> None:
     assert (plan.draining, plan.serving, plan.revision) == (True, "old", REVISION)
     assert stopped(plan) == ["llm-prefill-0", "llm-decode-4"]
     assert (plan.births, plan.cursor) == ((), 40)
+
+
+@pytest.mark.parametrize("state", [READY, LEAVING])
+def test_a_drain_is_looked_at_again_since_no_event_tells_that_it_is_stuck(
+    state: EngineState,
+) -> None:
+    plan = step([engine(0, P, state, revision="old")])
+    assert plan.wake_after_s == planner.DRAIN_LOOK_S
 
 
 def test_while_one_engine_of_an_old_revision_leaves_the_new_one_waits() -> None:
@@ -216,3 +266,22 @@ def test_tensor_parallel_engines_get_larger_blocks() -> None:
     whose = owner({"prefill": {"parallelism": {"tensor": 4}}})
     plan = step([], whose)
     assert [birth.ports.size for birth in plan.births] == [10, 4]
+
+
+@pytest.mark.parametrize("state", list(EngineState))
+def test_without_a_status_the_cursor_begins_above_every_engine(state: EngineState) -> None:
+    whose = owner({"prefill": {"replicas": 2}})
+    wide = replace(engine(44, D), ports=PortBlock(base=20_044, ranks=4))
+    plan = step([engine(12, P, state), wide], whose, Status())
+    assert born(plan)[0] == "llm-prefill-54"
+    assert plan.cursor >= 58
+
+
+def test_without_a_status_a_drain_and_a_hold_keep_the_cursor_above_every_engine() -> None:
+    old = [engine(12, P, revision="old"), engine(44, D, revision="old")]
+    assert step(old, status=Status()).cursor == 48
+    assert planner.hold(wish(), Status(), old, REVISION, NOW).cursor == 48
+
+
+def test_a_cursor_that_is_ahead_of_the_engines_stays() -> None:
+    assert step([engine(0, P), engine(4, D)]).cursor == 40

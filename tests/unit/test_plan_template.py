@@ -197,6 +197,18 @@ REFUSED: list[tuple[Any, str]] = [
         f"{ENGINE}.ports[1].hostPort: may not be set here: remove it",
     ),
     (in_sidecar(ports=5), f"{ENGINE}.ports: must be a list"),
+    *(
+        (
+            in_sidecar(
+                volumeMounts=[
+                    {"name": "scratch", "mountPath": "/scratch"},
+                    {"name": device, "mountPath": "/devices"},
+                ]
+            ),
+            f"{ENGINE}.volumeMounts[1].name: devices are for the engine alone: remove it",
+        )
+        for device in ("kfd", "dri", "infiniband")
+    ),
     (
         in_sidecar(volumeDevices=[{"name": "x", "devicePath": "/dev/x"}]),
         f"{ENGINE}.volumeDevices: may not be set here: remove it",
@@ -233,6 +245,9 @@ TAKEN: list[Any] = [
     in_sidecar(ports=[{"containerPort": 9100}]),
     in_sidecar(args=["-v"], env=[{"name": "POD_IP", "value": "x"}], livenessProbe={}),
     in_sidecar(volumeMounts=[{"name": "cache", "mountPath": "/models"}]),
+    in_sidecar(volumeMounts=[{"name": "shm", "mountPath": "/dev/shm"}]),
+    in_sidecar(volumeMounts=[None, 5, {}]),
+    in_sidecar(volumeMounts=None),
 ]
 
 

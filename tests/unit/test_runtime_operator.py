@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 from moriio_operator.control.queue import Key, WorkQueue
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.kinds import Kind
 from moriio_operator.runtime import operator as module
 from moriio_operator.runtime.operator import _until_one_ends, _watch
+from moriio_operator.runtime.settings import Settings
+from moriio_operator.telemetry.server import Check
 
 from unit.memory_kube import MemoryKube
 
@@ -92,3 +99,80 @@ async def test_the_watch_begins_when_the_crd_is_there(monkeypatch: pytest.Monkey
     await asyncio.wait_for(_watch(kube, queue, ["team"], watching), 5)
     assert watching.is_set()
     assert await queue.get() == Key("team", "llm")
+
+
+class NoCrd(MemoryKube):
+    """An API server whose CRD does not come until it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.closed = False
+        self.installed = False
+
+    async def serves(self, kind: Kind) -> bool:
+        assert kind.kind == "PDDeployment"
+        self.asked.set()
+        return self.installed
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def harmless_sigterm() -> Iterator[None]:
+    """SIGTERM, sent to ourselves, does not end the tests if nobody takes it."""
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("harmless_sigterm")
+async def test_sigterm_ends_a_process_that_waits_for_the_crd() -> None:
+    kube, other = NoCrd(), Part()
+    watch = _watch(kube, WorkQueue(), [], asyncio.Event())
+    running = asyncio.create_task(_until_one_ends(watch, other.run()))
+    await asyncio.wait_for(kube.asked.wait(), 5)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 5)
+    assert other.cancelled
+
+
+@pytest.mark.usefixtures("harmless_sigterm")
+async def test_a_process_is_ready_once_it_watches_and_tells_why_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kube, checks = NoCrd(), list[Check]()
+    watches, ends = asyncio.Event(), asyncio.Event()
+
+    async def connect(*_: object) -> Kube:
+        return kube
+
+    @asynccontextmanager
+    async def serve(
+        _port: int, _registry: object, *, healthy: Check, ready: Check
+    ) -> AsyncIterator[None]:
+        checks.extend((healthy, ready))
+        yield
+
+    async def watch(_enqueue: object, _namespaces: list[str], watching: asyncio.Event) -> None:
+        watching.set()
+        watches.set()
+        await ends.wait()
+
+    monkeypatch.setattr(Kube, "connect", connect)
+    monkeypatch.setattr(module, "serve", serve)
+    monkeypatch.setattr(module, "_CRD_RETRY_S", 0)
+    monkeypatch.setattr("moriio_operator.runtime.source.run", watch)
+    settings = Settings(registrar_image="operator:1", registrar_cluster_role="moriio-registrar")
+    running = asyncio.create_task(module.run(settings))
+    await asyncio.wait_for(kube.asked.wait(), 5)
+    (healthy, ready) = checks
+    assert (healthy(), ready()) == (None, "the CRD is not there yet, or not watched yet")
+    kube.installed = True
+    await asyncio.wait_for(watches.wait(), 5)
+    assert (healthy(), ready()) == (None, None)
+    assert not kube.closed
+    ends.set()
+    await asyncio.wait_for(running, 5)
+    assert kube.closed

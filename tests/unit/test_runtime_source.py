@@ -43,8 +43,38 @@ def test_our_kind_and_every_owned_kind_are_watched(handlers: dict[str, Handler])
 async def test_an_event_of_a_deployment_makes_its_key_due(
     handlers: dict[str, Handler], enqueued: list[Key]
 ) -> None:
-    await handlers["pddeployments"](name="llm", namespace="team", event={"type": "DELETED"})
+    await told(handlers, "DELETED", generation=1)
     assert enqueued == [Key("team", "llm")]
+
+
+async def told(handlers: dict[str, Handler], kind: str | None, **meta: Any) -> None:
+    """Tell of an event of the deployment, as kopf does; None is a listed object."""
+    where = {"uid": "u-1", "name": "llm", "namespace": "team"}
+    await handlers["pddeployments"](type=kind, meta=meta, **where)
+
+
+async def test_the_echo_of_a_status_write_makes_nothing_due(
+    handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    await told(handlers, "ADDED", generation=1, resourceVersion="1")
+    await told(handlers, "MODIFIED", generation=1, resourceVersion="2")
+    assert len(enqueued) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "meta"),
+    [
+        ("MODIFIED", {"generation": 2}),
+        ("MODIFIED", {"generation": 1, "deletionTimestamp": "now"}),
+        (None, {"generation": 1}),
+    ],
+)
+async def test_a_change_a_deletion_and_a_new_list_make_it_due(
+    kind: str | None, meta: dict[str, Any], handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    await told(handlers, "ADDED", generation=1)
+    await told(handlers, kind, **meta)
+    assert len(enqueued) == 2
 
 
 async def test_an_event_of_a_child_makes_its_owners_key_due(

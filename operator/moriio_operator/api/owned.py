@@ -13,6 +13,8 @@ from moriio_operator.api.schema import JsonSchema, rule
 OWNED_FLAGS = (
     # A file of arguments, which may hold any of the others.
     "--config",
+    # The router and the probes would be refused without a word in the status.
+    "--api-key",
     "--data-parallel-external-lb",
     "--data-parallel-hybrid-lb",
     "--data-parallel-multi-port-external-lb",
@@ -22,6 +24,9 @@ OWNED_FLAGS = (
     "--data-parallel-start-rank",
     "--headless",
     "--host",
+    # Replaces the connector: healthy engines that carry no KV cache.
+    "--kv-offloading-backend",
+    "--kv-offloading-size",
     "--kv-transfer-config",
     "--model",
     "--nnodes",
@@ -45,6 +50,7 @@ OWNED_ENVIRONMENT = (
     "POD_IP",
     # Set beside HIP_VISIBLE_DEVICES it filters twice, and devices are lost without a word.
     "ROCR_VISIBLE_DEVICES",
+    "VLLM_API_KEY",
     "VLLM_HOST_IP",
     # A base for vLLM's random ports; several workers race for the same one.
     "VLLM_PORT",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError
 
 from moriio_operator.api.schema import ApiModel, JsonSchema, Text253, list_map
 
@@ -160,8 +160,16 @@ class Status(ApiModel):
 
     @classmethod
     def from_object(cls, obj: dict[str, Any]) -> Status:
-        """Read the status of a live object; an object without one has the empty status."""
-        return cls.model_validate(obj.get("status") or {})
+        """Read the status of a live object; an object without one has the empty status.
+
+        One that another version of the operator wrote may not read: then only the cursor counts,
+        everything else is observed anew.
+        """
+        stored = obj.get("status") or {}
+        try:
+            return cls.model_validate(stored)
+        except ValidationError:
+            return cls(port_cursor=max(int(stored.get("portCursor") or 0), 0))
 
     def to_object(self) -> dict[str, Any]:
         """Give the status as it is applied: camelCase, nothing that is not set."""

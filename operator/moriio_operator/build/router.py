@@ -107,7 +107,9 @@ def _router(owner: Owner) -> dict[str, Any]:
         },
     }  # fmt: skip
     if wish.resources is not None:
-        made["resources"] = wish.resources.model_dump(exclude_none=True)
+        # An empty map would come back as none, and look like a foreign edit for ever.
+        given = wish.resources.model_dump(exclude_none=True)
+        made["resources"] = {kind: amounts for kind, amounts in given.items() if amounts}
     return made
 
 
@@ -132,7 +134,7 @@ def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
         "env": [{"name": "POD_NAMESPACE", "valueFrom": namespace}],
         "ports": [{"name": "registrar", "containerPort": REGISTRAR_PORT, "protocol": "TCP"}],
         "securityContext": _RESTRICTED,
-        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
         "volumeMounts": [{"name": "token", "mountPath": _TOKEN_PATH, "readOnly": True}],
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": "registrar"}, **health, "failureThreshold": 3,

@@ -30,6 +30,9 @@ def role_service(owner: Owner, role: Role, revision: str) -> dict[str, Any]:
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
+            # The router's wire format has no brackets for anything else.
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
             "selector": {names.LABEL_DEPLOYMENT: owner.name, **labels},
             "ports": [
                 {"name": name, "port": number, "targetPort": name, "protocol": "TCP"}

@@ -19,8 +19,8 @@ LIVENESS_PATH = "/liveness"
 READINESS_PATH = "/health"
 
 # The router forgets an engine 4 to 5 s after its last registration (whole wall-clock seconds, not
-# configurable) and has no deregistration; a second more covers the registrar's last beat.
-ENGINE_MEMORY_SECONDS = 6
+# configurable) and has no deregistration.
+ENGINE_MEMORY_SECONDS = 5
 
 _POLICIES = {
     RouterPolicy.CACHE_AWARE: "cache_aware",

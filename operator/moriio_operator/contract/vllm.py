@@ -16,6 +16,9 @@ from moriio_operator.contract.ports import PortBlock
 
 HEALTH_PATH = "/health"
 
+# From a pod's deletion to the registrar's last beat for it: the pod's status, its EndpointSlice
+# (one an engine, as port numbers differ), the watch, and a beat.
+ROUTER_NOTICE_SECONDS = 5
 # After SIGTERM and its drain: closing HTTP, freeing GPU memory, ending the workers.
 SHUTDOWN_MARGIN_SECONDS = 30
 
@@ -48,7 +51,7 @@ def environment(spec: Spec, role: Role) -> dict[str, str]:
 
 def leave_seconds() -> int:
     """How long a stopping engine waits before it is told, until no router sends it more."""
-    return router.ENGINE_MEMORY_SECONDS
+    return ROUTER_NOTICE_SECONDS + router.ENGINE_MEMORY_SECONDS
 
 
 def grace_seconds(spec: Spec, role: Role) -> int:

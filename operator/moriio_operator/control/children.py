@@ -31,6 +31,9 @@ async def bring_about(
         live = world.child(child["kind"], child["metadata"]["name"])
         if live is not None and not drifted(child, live):
             continue
+        if live is not None and live.get("roleRef") != child.get("roleRef"):
+            # Immutable; it names the chart's release, which an admin may have renamed.
+            await kube.delete(kind_of(live), owner.namespace, *_identity(live))
         problem = await _apply(kube, owner, child, fresh=live is None)
         if problem is not None:
             return [problem]
@@ -40,8 +43,7 @@ async def bring_about(
         metadata = child["metadata"]
         if (child["kind"], metadata["name"]) in wanted or metadata.get("deletionTimestamp"):
             continue
-        name, uid = metadata["name"], metadata["uid"]
-        await kube.delete(kind_of(child), owner.namespace, name, uid)
+        await kube.delete(kind_of(child), owner.namespace, *_identity(child))
         log.info("deleted", key=owner.key, child=_title(child))
     return []
 
@@ -76,6 +78,10 @@ async def _taken(kube: Kube, owner: Owner, child: Object) -> Problem | None:
             "the PDDeployment another name"
         )
     return Problem("NameTaken", "metadata.name", text)
+
+
+def _identity(obj: Object) -> tuple[str, str]:
+    return obj["metadata"]["name"], obj["metadata"]["uid"]
 
 
 def _title(obj: Object) -> str:

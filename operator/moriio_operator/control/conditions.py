@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from moriio_operator.api.names import ROLES, Role
@@ -19,8 +19,6 @@ from moriio_operator.plan.engines import EnginePlan, Failures
 from moriio_operator.plan.problem import Problem
 
 _LONGEST = 4096
-# A kubelet needs a moment after the grace to kill, clean up and report.
-_LATE = timedelta(seconds=60)
 _READY_TYPES = {Role.PREFILL: ConditionType.PREFILL_READY, Role.DECODE: ConditionType.DECODE_READY}
 
 
@@ -67,8 +65,14 @@ def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Fa
         return Verdict(kind, "False", reason, f"{count}; {_stuck(engine)}")
     waiting = [e for e in mine if e.state is not EngineState.READY]
     reason = "Unready" if any(e.state is EngineState.UNREADY for e in waiting) else "Starting"
-    text = ", ".join(f"{e.pod} is {e.state.value}" for e in waiting) or "none is created yet"
+    text = ", ".join(map(_standing, waiting)) or "none is created yet"
     return Verdict(kind, "False", reason, f"{count}; {text}")
+
+
+def _standing(engine: Engine) -> str:
+    where = f" on {engine.node}" if engine.node else ""
+    hint = " (kubectl describe pod tells more)" if engine.state is EngineState.PENDING else ""
+    return f"{engine.pod} is {engine.state.value}{where}{hint}"
 
 
 def _troubled(engines: Sequence[Engine]) -> list[Engine]:
@@ -109,7 +113,7 @@ def progressing(
     """Say whether something is under way, and what."""
     kind = ConditionType.PROGRESSING
     if plan.draining:
-        late = sorted(e.pod for e in engines if e.gone_by is not None and now > e.gone_by + _LATE)
+        late = sorted(e.pod for e in engines if e.outlives_its_grace(now))
         if late:
             return Verdict(
                 kind,

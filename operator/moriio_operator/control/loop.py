@@ -26,8 +26,8 @@ PassObserver: TypeAlias = Callable[[str, float], None]
 
 _FIRST_S = 1.0
 _LONGEST_S = 60.0
-# The object changed between observe and apply; whoever changed it is done by now.
-_CONFLICT_S = 0.2
+# Between two passes over one object: events come in swarms, and one pass answers a swarm.
+_REST_S = 0.2
 
 
 class Loop:
@@ -48,30 +48,31 @@ class Loop:
     async def _work(self) -> None:
         while True:
             key = await self._queue.get()
-            started = time.monotonic()
+            started, rest_s = time.monotonic(), _REST_S
             try:
-                result = await self._once(key)
+                result, rest_s = await self._once(key)
             finally:
-                self._queue.done(key)
+                self._queue.done(key, rest_s)
             self._observe(result, time.monotonic() - started)
 
-    async def _once(self, key: Key) -> str:
+    async def _once(self, key: Key) -> tuple[str, float]:
+        """Do one pass; give its result and how long the key rests."""
         try:
             again_s = await self._reconcile(key)
         except ConflictError as error:
             log.debug("changed meanwhile", key=str(key), error=str(error))
-            self._queue.add_later(key, _CONFLICT_S)
-            return "conflict"
+            self._queue.add_later(key, _REST_S)
+            return "conflict", _REST_S
         except Exception as error:  # noqa: BLE001 - any failure of one object is that object's
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             wait_s = backoff_s(failures) * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
             log.warning("pass failed", key=str(key), error=repr(error), retry_s=round(wait_s, 1))
             self._queue.add_later(key, wait_s)
-            return "error"
+            return "error", wait_s
         self._failures.pop(key, None)
         if again_s is not None:
             self._queue.add_later(key, again_s)
-        return "ok"
+        return "ok", _REST_S
 
 
 def backoff_s(failures: int) -> float:

@@ -30,42 +30,59 @@ class WorkQueue:
         self._due: set[Key] = set()
         self._active: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
+        # Until when a key rests, whatever happens to it: loop time in seconds.
+        self._rests: dict[Key, float] = {}
 
     def __len__(self) -> int:
         """Count the keys that are due now."""
         return len(self._due)
 
     def add(self, key: Key) -> None:
-        """Make a key due now; a later appointment of it is moot, the pass makes a new one."""
-        self._cancel(key)
-        if key in self._due:
-            return
-        self._due.add(key)
-        if key not in self._active:
-            self._ready.put_nowait(key)
+        """Make a key due now, or at the end of its rest."""
+        self.add_later(key, 0)
 
     def add_later(self, key: Key, delay_s: float) -> None:
-        """Make a key due after a delay; the earlier of two appointments stands."""
+        """Make a key due after a delay and its rest; the earlier of two appointments stands."""
         if key in self._due:
             return
         loop = asyncio.get_running_loop()
+        at = max(loop.time() + delay_s, self._rests.get(key, 0))
+        if at <= loop.time():
+            self._make_due(key)
+            return
         timer = self._timers.get(key)
-        if timer is not None and timer.when() <= loop.time() + delay_s:
+        if timer is not None and timer.when() <= at:
             return
         self._cancel(key)
-        self._timers[key] = loop.call_later(delay_s, self.add, key)
+        self._timers[key] = loop.call_at(at, self._make_due, key)
 
     async def get(self) -> Key:
         """Take the next key; the caller must give it back with `done`."""
         key = await self._ready.get()
         self._due.discard(key)
         self._active.add(key)
+        self._rests.pop(key, None)
         return key
 
-    def done(self, key: Key) -> None:
-        """Give a key back; if it became due meanwhile it runs again."""
+    def done(self, key: Key, rest_s: float = 0) -> None:
+        """Give a key back, to rest for a while; if it became due meanwhile it runs again then.
+
+        The rest is what makes a back-off one: events, the echo of our own writes among them, must
+        not cut it short.
+        """
         self._active.discard(key)
+        if rest_s > 0:
+            self._rests[key] = asyncio.get_running_loop().time() + rest_s
         if key in self._due:
+            self._due.discard(key)
+            self.add(key)
+
+    def _make_due(self, key: Key) -> None:
+        self._cancel(key)
+        if key in self._due:
+            return
+        self._due.add(key)
+        if key not in self._active:
             self._ready.put_nowait(key)
 
     def _cancel(self, key: Key) -> None:

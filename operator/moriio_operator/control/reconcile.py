@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.status import EngineState, Status
+from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation, children
 from moriio_operator.build.engine import engine_pod
 from moriio_operator.contract.ports import PortBlock
@@ -35,7 +35,7 @@ from moriio_operator.kube.errors import (
     InvalidError,
 )
 from moriio_operator.plan import engines as engine_planner
-from moriio_operator.plan.engine import Engine, from_pod
+from moriio_operator.plan.engine import Engine, from_pod, with_last_words
 from moriio_operator.plan.engines import EnginePlan
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import PortRange, PortsExhaustedError
@@ -49,6 +49,8 @@ log = structlog.get_logger(__name__)
 REFUSED_RETRY_S = 30.0
 # A name is often held for a moment only, by what the garbage collector is about to take.
 HELD_RETRY_S = 5.0
+# Lines of the log of an engine that ended without a termination message.
+LAST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Reconciler:
             owner = Owner.from_object(world.resource)
         except ValidationError as error:
             # Stored under another CRD; the API server's schema keeps this from happening anew.
-            log.warning("unreadable", key=str(key), error=str(error))
+            log.warning("unreadable", key=str(key), error=str(error.errors(include_input=False)))
             return REFUSED_RETRY_S
         return await _Pass(self, world, owner).run()
 
@@ -88,23 +90,41 @@ class _Pass:
         self.now = reconciler.now()
 
     async def run(self) -> float | None:
+        self.engines = [await self._heard(engine) for engine in self.engines]
         problems = validate(self.owner, self.settings.policy)
         plan = None if problems else self._plan(problems)
         if plan is not None:
             plan = await self._rehearsed(plan, problems)
-        if plan is None or problems:
+        if plan is None or (problems and not self._lives(plan)):
             await self._report(self._hold(), problems)
             return REFUSED_RETRY_S
         if not plan.draining:
             desired = children(self.owner, plan.revision, self.settings.installation)
-            problems = await bring_about(self.kube, self.owner, self.world, desired)
-            if problems:
+            problems += await bring_about(self.kube, self.owner, self.world, desired)
+            if problems and not self._lives(plan):
                 await self._report(self._hold(), problems)
                 return HELD_RETRY_S
-        await self._report(plan, [])
+        await self._report(plan, problems)
         # What stops may give back the quota or the GPUs that what starts needs.
         await self._stop(plan.stops)
-        return await self._create(self._pods(plan)) or plan.wake_after_s
+        refused_s = await self._create(self._pods(plan))
+        return refused_s or (REFUSED_RETRY_S if problems else plan.wake_after_s)
+
+    async def _heard(self, engine: Engine) -> Engine:
+        """Read the log of an engine that ended without a word, once, before its pod goes."""
+        if engine.mute is None or not engine_planner.newly_ended(self.status, [engine]):
+            return engine
+        try:
+            log_tail = await self.kube.log_tail(
+                self.owner.namespace, engine.pod, engine.mute, LAST_LINES
+            )
+        except ApiError:
+            return engine
+        return with_last_words(engine, log_tail)
+
+    def _lives(self, plan: EnginePlan) -> bool:
+        """Tell whether the wished revision runs: it is kept whole, whatever else is refused."""
+        return not plan.draining and any(e.revision == plan.revision for e in self.engines)
 
     def _plan(self, problems: list[Problem]) -> EnginePlan | None:
         try:
@@ -132,16 +152,17 @@ class _Pass:
         ]
 
     async def _rehearsed(self, plan: EnginePlan, problems: list[Problem]) -> EnginePlan:
-        """Try the engines to come; give the plan without them while older ones hold the quota."""
+        """Try the engines to come; give the plan without those that cannot come now."""
         verdict = await rehearse(self.kube, self._pods(plan) or self._samples(plan))
-        problems += verdict.problems
-        if not verdict.over_quota:
+        if not (verdict.problems or verdict.over_quota):
             return plan
-        if plan.stops or any(e.state is EngineState.TERMINATING for e in self.engines):
-            cursor = self.status.port_cursor
-            return replace(plan, births=(), cursor=cursor, wake_after_s=HELD_RETRY_S)
-        problems += verdict.over_quota
-        return plan
+        problems += verdict.problems
+        # Engines that are about to stop give their quota back, so a full one is worth waiting for.
+        if not (plan.stops or any(e.stops_in_time(self.now) for e in self.engines)):
+            problems += verdict.over_quota
+        births = tuple(b for b in plan.births if b.role not in verdict.refused)
+        cursor = plan.cursor if births else self.status.port_cursor
+        return replace(plan, births=births, cursor=cursor, wake_after_s=HELD_RETRY_S)
 
     def _samples(self, plan: EnginePlan) -> list[Object]:
         """Build an engine a role of the revision to come, before the old one is stopped for it."""

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from moriio_operator.api import names
 from moriio_operator.kube.client import Kube, Object
-from moriio_operator.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError
+from moriio_operator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ForbiddenError,
+    InvalidError,
+)
 from moriio_operator.plan.problem import Problem
 
 
@@ -24,6 +29,7 @@ class Verdict:
 
     problems: tuple[Problem, ...] = ()
     over_quota: tuple[Problem, ...] = ()
+    refused: frozenset[str] = frozenset()
 
 
 async def rehearse(kube: Kube, pods: Sequence[Object]) -> Verdict:
@@ -41,8 +47,20 @@ async def rehearse(kube: Kube, pods: Sequence[Object]) -> Verdict:
         except ForbiddenError as error:
             found = over_quota if "exceeded quota" in error.message else problems
             found.append(_refusal("PodForbidden", role, error.message))
-    return Verdict(tuple(problems), tuple(over_quota))
+        except ApiError as error:
+            if error.status != 500:
+                raise
+            # An admission webhook that does not answer.
+            problems.append(_refusal("AdmissionFailed", role, error.message))
+    refused = (
+        role for role in one_each if _path(role) in {p.path for p in (*problems, *over_quota)}
+    )
+    return Verdict(tuple(problems), tuple(over_quota), frozenset(refused))
+
+
+def _path(role: str) -> str:
+    return f"spec.{role}"
 
 
 def _refusal(reason: str, role: str, message: str) -> Problem:
-    return Problem(reason, f"spec.{role}", f"the API server refuses the engine pod: {message}")
+    return Problem(reason, _path(role), f"the API server refuses the engine pod: {message}")

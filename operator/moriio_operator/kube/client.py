@@ -19,7 +19,7 @@ from kubernetes.aio import client as official
 from kubernetes.aio import config as official_config
 
 from moriio_operator.kube.errors import ExpiredError, NotFoundError, from_status
-from moriio_operator.kube.kinds import Kind, kind_of
+from moriio_operator.kube.kinds import POD, Kind, kind_of
 
 Object: TypeAlias = dict[str, Any]
 # Told of every call: verb, kind, HTTP status (0 = no answer), seconds.
@@ -138,6 +138,20 @@ class Kube:
         except NotFoundError:
             return
 
+    async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """Read the last lines of a container's log.
+
+        Raises:
+            ApiError: the pod's node does not answer, or has no log of it any more.
+        """
+        query = {"container": container, "tailLines": str(lines)}
+        path = POD.path(namespace, pod, "log")
+        response = await self._send("log", POD, "GET", path, query, None, _JSON, _TIMEOUT_S)
+        data: bytes = await response.read()
+        if response.status >= 400:
+            raise from_status(response.status, _parsed(data))
+        return data.decode(errors="replace")
+
     async def watch(
         self, kind: Kind, namespace: str, selector: str, version: str
     ) -> AsyncIterator[tuple[str, Object]]:
@@ -197,7 +211,7 @@ class Kube:
         content_type: str,
         timeout_s: float,
     ) -> Any:
-        headers: dict[str, str] = {"Accept": _JSON, "Content-Type": content_type}
+        headers: dict[str, str] = {"Accept": f"{_JSON}, */*", "Content-Type": content_type}
         # Refreshes the token of a pod's service account when it is due.
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")

@@ -15,7 +15,8 @@ FORGET_S = 600
 
 def count(failures: int, last: datetime | None, now: datetime) -> int:
     """Count one more failure, or begin anew when the last one was long ago."""
-    if last is None or now - last > timedelta(seconds=FORGET_S):
+    # Also an end in the future is not of this loop: a clock went back, on another node.
+    if last is None or abs(now - last) > timedelta(seconds=FORGET_S):
         return 1
     return failures + 1
 
@@ -32,5 +33,4 @@ def remaining_s(failures: int, last: datetime | None, now: datetime) -> float:
     if last is None:
         return 0.0
     delay = float(delay_s(failures))
-    # A clock that went back, on another node, must not stretch the wait.
-    return min(max(delay - (now - last).total_seconds(), 0.0), delay)
+    return max(delay - abs(now - last).total_seconds(), 0.0)

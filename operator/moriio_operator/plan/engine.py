@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from moriio_operator.api import names
@@ -26,6 +26,8 @@ _STUCK = frozenset(
     }
 )
 _MESSAGE_LENGTH = 2000
+# A kubelet needs a moment after the grace to kill, clean up and report.
+_KUBELET = timedelta(seconds=60)
 _NAME = re.compile(rf".+-(?P<role>{'|'.join(names.ROLES)})-(?P<serial>[0-9]+)")
 
 
@@ -51,8 +53,19 @@ class Engine:
     node: str | None = None
     address: str | None = None
     trouble: Trouble | None = None
+    # The container that ended without a termination message: only its log tells why.
+    mute: str | None = None
+    created: datetime | None = None
     # When a stopping engine's grace ends; it outlives that only if its kubelet is out of reach.
     gone_by: datetime | None = None
+
+    def outlives_its_grace(self, now: datetime) -> bool:
+        """Tell whether it should have ended by now: its kubelet is out of reach."""
+        return self.gone_by is not None and now > self.gone_by + _KUBELET
+
+    def stops_in_time(self, now: datetime) -> bool:
+        """Tell whether it stops, and can be waited for."""
+        return self.state is EngineState.TERMINATING and not self.outlives_its_grace(now)
 
     @property
     def leaves(self) -> bool:
@@ -84,8 +97,30 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
         node=pod["spec"].get("nodeName"),
         address=status.get("podIP"),
         trouble=_trouble(status, state),
+        mute=_mute(status) if state is EngineState.ENDED else None,
+        created=_time(metadata.get("creationTimestamp")),
         gone_by=_time(metadata.get("deletionTimestamp")),
     )
+
+
+def with_last_words(engine: Engine, log: str) -> Engine:
+    """Give a mute engine with the end of its log as its last words."""
+    if engine.trouble is None or not log.strip():
+        return engine
+    told = f"{engine.trouble.message}; its log ends: {_tail(log)}"
+    return replace(engine, trouble=Trouble(engine.trouble.reason, told), mute=None)
+
+
+def _mute(status: dict[str, Any]) -> str | None:
+    """Name the container that ended without a message.
+
+    vLLM exits with 0 when its engine core dies, and the kubelet keeps the log's end of failures
+    only.
+    """
+    container = _ended_container(status)
+    if container is None or container["state"]["terminated"].get("message"):
+        return None
+    return str(container["name"])
 
 
 def _time(text: str | None) -> datetime | None:
@@ -103,26 +138,31 @@ def _ports(pod: dict[str, Any]) -> PortBlock | None:
     return None
 
 
-def _engine_status(status: dict[str, Any]) -> dict[str, Any]:
-    for container in status.get("containerStatuses") or []:
-        if container["name"] == names.CONTAINER_ENGINE:
-            return dict(container)
-    return {}
+def _ended_container(status: dict[str, Any]) -> dict[str, Any] | None:
+    """Find a container that ended, the engine first: none starts again, so the pod is at its end.
+
+    The pod's phase does not tell: while another container lives it stays Running.
+    """
+    ended = [
+        container
+        for container in status.get("containerStatuses") or []
+        if "terminated" in (container.get("state") or {})
+    ]
+    ended.sort(key=lambda container: container["name"] != names.CONTAINER_ENGINE)
+    return ended[0] if ended else None
 
 
 def _state(metadata: dict[str, Any], status: dict[str, Any]) -> EngineState:
-    container = _engine_status(status)
-    state = container.get("state") or {}
     if metadata.get("deletionTimestamp"):
         return EngineState.TERMINATING
-    # A sidecar keeps the pod's phase at Running when the engine is gone, so the container counts.
-    if status.get("phase") in ("Failed", "Succeeded") or "terminated" in state:
+    if status.get("phase") in ("Failed", "Succeeded") or _ended_container(status) is not None:
         return EngineState.ENDED
     if _condition(status, "Ready").get("status") == "True":
         return EngineState.READY
-    if "running" not in state:
-        return EngineState.PENDING
-    return EngineState.UNREADY if container.get("started") else EngineState.STARTING
+    for container in status.get("containerStatuses") or []:
+        if container["name"] == names.CONTAINER_ENGINE and "running" in container.get("state", {}):
+            return EngineState.UNREADY if container.get("started") else EngineState.STARTING
+    return EngineState.PENDING
 
 
 def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -149,20 +189,23 @@ def _trouble(status: dict[str, Any], state: EngineState) -> Trouble | None:
 
 
 def _container_trouble(container: dict[str, Any]) -> Trouble | None:
-    """Find out why a container does not run; one that ended never runs again in such a pod."""
-    state = container.get("state") or {}
-    prefix = "" if container["name"] == names.CONTAINER_ENGINE else f"{container['name']}: "
-    waiting = state.get("waiting") or {}
-    if waiting.get("reason") in _STUCK:
-        return Trouble(waiting["reason"], prefix + _tail(waiting.get("message", "")))
-    if prefix and "terminated" in state:
-        return Trouble("SidecarEnded", prefix + _words(state["terminated"]))
-    return None
+    """Find out why a container does not start."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") not in _STUCK:
+        return None
+    return Trouble(waiting["reason"], _of(container) + _tail(waiting.get("message", "")))
+
+
+def _of(container: dict[str, Any]) -> str:
+    """Name the container, unless it is the one that everybody expects."""
+    name = container["name"]
+    return "" if name == names.CONTAINER_ENGINE else f"container {name}: "
 
 
 def _end(status: dict[str, Any]) -> Trouble:
-    ended = (_engine_status(status).get("state") or {}).get("terminated")
-    words = "" if ended is None else _words(ended)
+    container = _ended_container(status)
+    ended = container["state"]["terminated"] if container else None
+    words = _of(container) + _words(ended) if container and ended else ""
     if status.get("reason"):
         # Evicted, or refused by the kubelet: the pod tells why, the container only how.
         told = [_tail(status.get("message") or ""), words]

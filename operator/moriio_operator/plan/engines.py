@@ -21,6 +21,8 @@ from moriio_operator.plan import backoff
 from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.ports import PortRange, allocate
 
+DRAIN_LOOK_S = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Birth:
@@ -78,7 +80,9 @@ def plan(
     """
     base = _standing(owner, status, engines, revision, now)
     if base.draining:
-        return replace(base, stops=tuple(e for e in engines if e.state != EngineState.TERMINATING))
+        stops = tuple(e for e in engines if e.state != EngineState.TERMINATING)
+        # No event tells that an engine outlives its grace.
+        return replace(base, stops=stops, wake_after_s=DRAIN_LOOK_S)
     return _fill(base, owner, engines, ports, now)
 
 
@@ -94,17 +98,17 @@ def _standing(
     owner: Owner, status: Status, engines: Sequence[Engine], revision: str, now: datetime
 ) -> EnginePlan:
     """Take stock: which revision serves, who ended, what the crash records are."""
-    newly_ended = _newly_ended(status, engines)
+    ended = newly_ended(status, engines)
     old = [engine for engine in engines if engine.revision != revision]
     failures = (
-        (role, _failures(owner, role, status, revision, engines, newly_ended, now))
-        for role in ROLES
+        (role, _failures(owner, role, status, revision, engines, ended, now)) for role in ROLES
     )
     return EnginePlan(
         revision=revision,
         serving=old[0].revision if old else revision,
-        newly_ended=newly_ended,
-        cursor=status.port_cursor,
+        newly_ended=ended,
+        # The status may have been lost, with a restored backup say; what lives is a record too.
+        cursor=max(status.port_cursor, *(e.serial + e.ports.size for e in engines), 0),
         failures=tuple(failures),
     )
 
@@ -151,7 +155,7 @@ def _surplus(alive: list[Engine], wanted: int) -> list[Engine]:
     return ranked[wanted:]
 
 
-def _newly_ended(status: Status, engines: Sequence[Engine]) -> tuple[Engine, ...]:
+def newly_ended(status: Status, engines: Sequence[Engine]) -> tuple[Engine, ...]:
     """Find engines whose end is not in the status yet: each end is counted once.
 
     The status is written before the pod is deleted; a crash between the two must not count twice.
@@ -166,12 +170,12 @@ def _failures(
     status: Status,
     revision: str,
     engines: Sequence[Engine],
-    newly_ended: Sequence[Engine],
+    fresh_ends: Sequence[Engine],
     now: datetime,
 ) -> Failures:
     """Carry the crash record of a role on; another revision begins with a clean one."""
     before = _recorded(status, role, revision)
-    ended = [e for e in newly_ended if e.role is role and e.revision == revision]
+    ended = [e for e in fresh_ends if e.role is role and e.revision == revision]
     if ended:
         newest = max(ended, key=lambda engine: engine.serial)
         trouble = newest.trouble
@@ -180,11 +184,22 @@ def _failures(
             reason=trouble.reason if trouble else "Ended",
             message=trouble.message if trouble else "",
         )
-        return Failures(backoff.count(before.count, before.time, now), now, last)
+        again = any(_born_after(engine, before.time) for engine in ended)
+        count = backoff.count(before.count, before.time, now) if again else before.count
+        return Failures(count, now if again else before.time, last)
     ready = sum(1 for e in engines if e.role is role and e.state is EngineState.READY)
     if ready >= owner.spec.role(role).replicas:
         return Failures(before.count, before.time, None)
     return before
+
+
+def _born_after(engine: Engine, time: datetime | None) -> bool:
+    """Tell whether an end is one more of a loop, and not of the incident that was counted before.
+
+    A node that shuts down ends all its engines within seconds; only one that was made after the
+    last end says anything about making the next.
+    """
+    return time is None or engine.created is None or engine.created >= time
 
 
 def _recorded(status: Status, role: Role, revision: str) -> Failures:

@@ -18,7 +18,8 @@ from moriio_operator.plan.problem import Problem
 REASON = "TemplateRefused"
 
 # Names of the volumes that the operator adds to an engine pod.
-OWNED_VOLUMES = ("cache", "dri", "infiniband", "kfd", "shm")
+DEVICE_VOLUMES = ("dri", "infiniband", "kfd")
+OWNED_VOLUMES = ("cache", *DEVICE_VOLUMES, "shm")
 OWNED_MOUNTS = (
     "/dev/dri",
     "/dev/infiniband",
@@ -179,6 +180,12 @@ def _sidecar_problems(container: dict[str, Any], path: str) -> Iterator[Problem]
     for field in ("privileged", "capabilities", "allowPrivilegeEscalation", "procMount"):
         if isinstance(context, dict) and field in context:
             yield _refuse(f"{path}.securityContext.{field}", "is not given to sidecars: remove it")
+    mounts = container.get("volumeMounts", [])
+    for index, mount in enumerate(mounts if isinstance(mounts, list) else []):
+        if isinstance(mount, dict) and mount.get("name") in DEVICE_VOLUMES:
+            yield _refuse(
+                f"{path}.volumeMounts[{index}].name", "devices are for the engine alone: remove it"
+            )
     ports = container.get("ports", [])
     if not isinstance(ports, list):
         yield _refuse(f"{path}.ports", "must be a list")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any
@@ -68,10 +69,17 @@ async def _watch(
     kube: Kube, queue: WorkQueue, namespaces: list[str], watching: asyncio.Event
 ) -> None:
     """Watch once the API server serves our kind: kopf would never notice that it came later."""
+    # kopf takes the signal over once it runs; as the first process of a container we would not end.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, asyncio.current_task())
     while not await kube.serves(PDDEPLOYMENT):
         log.warning("waiting for the CRD", kind=PDDEPLOYMENT.kind)
         await asyncio.sleep(_CRD_RETRY_S)
     await source.run(queue.add, namespaces, watching)
+
+
+def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
 
 
 async def _until_one_ends(*parts: Coroutine[Any, Any, None]) -> None:
@@ -80,7 +88,8 @@ async def _until_one_ends(*parts: Coroutine[Any, Any, None]) -> None:
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            task.result()
+            if not task.cancelled():
+                task.result()
     finally:
         for task in tasks:
             task.cancel()

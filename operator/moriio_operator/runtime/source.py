@@ -79,7 +79,24 @@ def _settings() -> kopf.OperatorSettings:
 def _registry(enqueue: Enqueue) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
-    async def of_resource(name: str, namespace: str | None, **_: Any) -> None:
+    # What was seen last of each object, by uid. A status write changes none of it: without this
+    # each pass would be followed by one more, for its own echo.
+    seen: dict[str, tuple[Any, ...]] = {}
+
+    async def of_resource(
+        type: str | None,  # noqa: A002 - kopf's name
+        uid: str,
+        meta: kopf.Meta,
+        name: str,
+        namespace: str | None,
+        **_: Any,
+    ) -> None:
+        now = (meta.get("generation"), meta.get("deletionTimestamp"))
+        if type is not None and seen.get(uid) == now:
+            return
+        seen[uid] = now
+        if type == "DELETED":
+            del seen[uid]
         enqueue(Key(namespace or "", name))
 
     async def of_child(labels: kopf.Labels, namespace: str | None, **_: Any) -> None:

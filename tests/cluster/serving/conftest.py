@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
+from demo import show
 from stage.installation import install
 
 # The admin's policy names namespaces, so those of all tests are named before the first.
-_POOL = tuple(f"serving-{index}" for index in range(60))
+_POOL = tuple(f"serving-{index}" for index in range(120))
 # Short, so that a test of idleness sees several resyncs.
 RESYNC_S = 5
 
@@ -18,7 +19,7 @@ RESYNC_S = 5
 @pytest.fixture(scope="session")
 def operator(bed: Bed) -> Bed:
     """Give the bed with the operator on it."""
-    install(bed, _POOL, values=[f"resyncSeconds={RESYNC_S}"])
+    install(bed, [*_POOL, show.NAMESPACE], values=[f"resyncSeconds={RESYNC_S}"])
     return bed
 
 
@@ -30,7 +31,8 @@ def free_namespaces() -> Iterator[str]:
 
 def made_namespace(bed: Bed, names: Iterator[str]) -> str:
     """Make the next allowed namespace."""
-    name = next(names)
+    name = next(names, None)
+    assert name is not None, f"all {len(_POOL)} allowed namespaces are used: name more in _POOL"
     bed.kubectl("create", "namespace", name)
     account = ("-n", name, "get", "serviceaccount", "default", "--ignore-not-found")
     wait_until(
@@ -42,14 +44,6 @@ def made_namespace(bed: Bed, names: Iterator[str]) -> str:
 @pytest.fixture
 def namespace(operator: Bed, free_namespaces: Iterator[str]) -> Iterator[str]:
     """Give a namespace that may run privileged pods, for one test."""
-    name = made_namespace(operator, free_namespaces)
-    yield name
-    operator.kubectl("delete", "namespace", name, "--wait=false")
-
-
-@pytest.fixture(scope="module")
-def module_namespace(operator: Bed, free_namespaces: Iterator[str]) -> Iterator[str]:
-    """Give a namespace that may run privileged pods, for the tests of one module."""
     name = made_namespace(operator, free_namespaces)
     yield name
     operator.kubectl("delete", "namespace", name, "--wait=false")

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from bed.cache import REPO
 from bed.cluster import Bed
 from bed.errors import BedError
 from moriio_operator.api.owned import OWNED_FLAGS
@@ -123,7 +126,7 @@ AT_APPLY = [
     (
         "spec.prefill.resources",
         {"limits": {"cpu": "4 cores"}},
-        "should match",
+        "spec.prefill.resources.limits.cpu in body should match",
         {"limits": {"cpu": 4}},
     ),
     (
@@ -163,6 +166,15 @@ def test_the_api_server_refuses_what_one_object_decides(
     assert message in apply_dry(operator, changed(namespace, path, bad))
     twin = stub(namespace) if good is None else changed(namespace, path, good)
     assert apply_dry(operator, twin) == ""
+
+
+@pytest.mark.parametrize(
+    "example", sorted((REPO / "examples").glob("*.yaml")), ids=lambda p: p.name
+)
+def test_the_examples_are_accepted(operator: Bed, namespace: str, example: Path) -> None:
+    manifest = yaml.safe_load(example.read_text())
+    manifest["metadata"]["namespace"] = namespace
+    assert apply_dry(operator, manifest) == ""
 
 
 def test_the_served_name_is_immutable(operator: Bed, namespace: str) -> None:

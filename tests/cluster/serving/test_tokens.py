@@ -20,6 +20,8 @@ from stage.service import Service, blocks
 from stage.traffic import PROMPTS, Answer, PromptTokens, complete, prompt_tokens, router_address
 
 REPAIRED_S = 180
+# What the chart is installed with here, see conftest.
+RESYNC_S = 5
 
 
 @pytest.fixture(scope="session")
@@ -197,6 +199,8 @@ def test_a_killed_decode_engine_is_replaced_at_other_ports(
 ) -> None:
     (victim,) = service.pods("decode")
     used = blocks(service.pods())
+    # All blocks of all engines that ever were lie below the cursor.
+    cursor = service.status()["portCursor"]
     began = time.monotonic()
     service.bed.kill_process(service.namespace, victim["metadata"]["name"], "engine")
 
@@ -218,6 +222,22 @@ def test_a_killed_decode_engine_is_replaced_at_other_ports(
     assert new["metadata"]["name"] != victim["metadata"]["name"]
     (block,) = blocks([new])
     assert not any(set(block) & set(old) for old in used)
+    assert block.start >= min(used, key=lambda b: b.start).start + cursor
+
+
+def settled_inventory(bed: Bed, namespace: str) -> dict[str, str]:
+    """Read the inventory once nothing in it has changed for two resyncs of the operator."""
+    last, since = inventory(bed, namespace), time.monotonic()
+
+    def still() -> bool:
+        nonlocal last, since
+        now = inventory(bed, namespace)
+        if now != last:
+            last, since = now, time.monotonic()
+        return time.monotonic() - since > 2 * RESYNC_S
+
+    wait_until(still, timeout_s=90, what=f"{namespace} to come to rest", every_s=1)
+    return last
 
 
 @pytest.mark.usefixtures("namespace")
@@ -225,7 +245,7 @@ def test_deleting_it_leaves_nothing_and_touches_nothing_else(service: Service) -
     bed, where = service.bed, service.namespace
     neighbour = Service.apply(bed, stub(where, "neighbour"))
     neighbour.wait_settled()
-    everything = inventory(bed, where)
+    everything = settled_inventory(bed, where)
     own = {key for key in everything if key.split("/")[1].startswith("pd")}
     others = {key: version for key, version in everything.items() if key not in own}
     assert {key.split("/")[0] for key in own} >= {"Pod", "Service", "Deployment", "PDDeployment"}

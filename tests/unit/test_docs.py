@@ -1,0 +1,64 @@
+"""What the documents show is what the project takes and says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from moriio_operator.api.deployment import Spec
+from moriio_operator.plan.policy import REASON as POLICY_REASON
+from moriio_operator.plan.template import REASON as TEMPLATE_REASON
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "operator/moriio_operator"
+
+
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda p: p.name
+)
+def test_examples_have_the_shape_of_the_resource(example: Path) -> None:
+    found = yaml.safe_load(example.read_text())
+    assert (found["apiVersion"], found["kind"]) == ("moriio.dev/v1alpha1", "PDDeployment")
+    Spec.model_validate(found["spec"])
+
+
+def test_the_readme_shows_the_minimal_example() -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert yaml.safe_load(shown) == yaml.safe_load((ROOT / "examples/minimal.yaml").read_text())
+
+
+def test_every_reason_of_a_false_condition_has_a_remedy_in_the_documents() -> None:
+    told = (ROOT / "docs/conditions.md").read_text()
+    verdict = re.compile(r'Verdict\(\s*[\w.]+,\s*"False",\s*"(\w+)"')
+    problem = re.compile(r'(?:Problem|_refusal)\(\s*"(\w+)"')
+    reasons = {POLICY_REASON, TEMPLATE_REASON, "Unready"}
+    for module in (*PACKAGE.glob("control/*.py"), *PACKAGE.glob("plan/*.py")):
+        source = module.read_text()
+        reasons |= {*verdict.findall(source), *problem.findall(source)}
+    assert {"NameTaken", "EngineEnded", "WaitingForEngines"} <= reasons, "the search is blind"
+    assert [reason for reason in sorted(reasons) if reason not in told] == []
+
+
+def test_links_of_the_documents_lead_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+        for target in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_every_make_command_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    sources = [*ROOT.glob("tests/demo/*.py"), *ROOT.glob("tests/bed/*.py"), ROOT / ".ci/run"]
+    named = {
+        name
+        for path in (*pages, *sources)
+        for name in re.findall(r"(?:`|^ +|run )make ([a-z-]+)", path.read_text(), re.MULTILINE)
+    }
+    assert {"demo", "kubectl", "bed-down"} <= named, "the search is blind"
+    assert named <= targets
