@@ -12,7 +12,13 @@ from collections.abc import Callable
 
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube, Object
-from moriio_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from moriio_operator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    UnreachableError,
+)
 from moriio_operator.kube.kinds import Kind, kind_of
 
 Place = tuple[str, str]
@@ -113,7 +119,9 @@ class MemoryKube(Kube):
 
     async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
         """Give what a test wrote there; as from the API, the last lines only."""
-        text = self.logs.get((namespace, pod, container), "")
+        text = self.logs.get((namespace, pod, container))
+        if text is None:
+            raise UnreachableError(TimeoutError("the node does not answer"))
         return "\n".join(text.splitlines()[-lines:])
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
@@ -122,6 +130,7 @@ class MemoryKube(Kube):
             return
         if live["metadata"]["uid"] != uid:
             raise ConflictError(409, "Conflict", "the uid in the precondition differs")
+        self._check("delete", live)
         self._write("delete", live, lambda: self._let_go(kind, live))
 
     def _let_go(self, kind: Kind, live: Object) -> Object:

@@ -205,7 +205,9 @@ def with_quota(operator: Operator, pods: int) -> None:
     """Refuse pods beyond a quota; one that is deleted counts until it is gone."""
     operator.kube.refuse = lambda verb, obj: (
         QUOTA
-        if obj["kind"] == "Pod" and verb != "apply" and len(operator.kube.of_kind("Pod")) >= pods
+        if obj["kind"] == "Pod"
+        and verb in ("create", "rehearse")
+        and len(operator.kube.of_kind("Pod")) >= pods
         else None
     )
 
@@ -733,3 +735,32 @@ def test_the_samples_are_what_the_api_server_would_store() -> None:
     made = resource()
     assert made["metadata"]["uid"] == UID
     assert made["spec"].items() >= {"model": spec_object()["model"]}.items()
+
+
+async def test_an_engine_that_ends_without_a_word_is_told_by_the_end_of_its_log() -> None:
+    operator = await serving()
+    pod = operator.kube.one("Pod", "llm-decode-4")
+    operator.kube.put({**pod, "status": ended(0, "Completed")})
+    lines = [f"line {number}" for number in range(100)]
+    operator.kube.logs["team", "llm-decode-4", "engine"] = "\n".join([*lines, "EngineDeadError"])
+    await operator.step()
+    message = operator.condition("DecodeReady").message
+    assert "exit code 0; its log ends: line 81" in message
+    assert "EngineDeadError" in message
+
+
+async def test_a_log_that_cannot_be_read_does_not_keep_an_engine_from_its_successor() -> None:
+    operator = await serving()
+    pod = operator.kube.one("Pod", "llm-decode-4")
+    operator.kube.put({**pod, "status": ended(0, "Completed")})
+    await operator.settle()
+    assert [name for name in operator.pods() if "decode" in name] == ["llm-decode-8"]
+
+
+async def test_an_engine_that_cannot_be_stopped_does_not_keep_others_from_being_made() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("delete", "Pod", FORBIDDEN)
+    pod = operator.kube.one("Pod", "llm-decode-4")
+    operator.kube.put({**pod, "status": ended()})
+    assert await operator.step() == HELD_RETRY_S
+    assert "llm-decode-8" in operator.pods()

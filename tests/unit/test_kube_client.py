@@ -17,6 +17,7 @@ from moriio_operator.kube.errors import (
     ExpiredError,
     ForbiddenError,
     InvalidError,
+    UnreachableError,
 )
 
 from unit.samples import Json
@@ -274,7 +275,7 @@ async def test_a_call_that_gets_no_answer_is_observed_as_such(unused_tcp_port: i
     api = ScriptedApi()
     async with serving(api, lambda _v, _k, status, _s: seen.append(status)) as kube:
         kube._api.configuration.host = f"http://127.0.0.1:{unused_tcp_port}"
-        with pytest.raises(OSError, match=r"(?i)connect"):
+        with pytest.raises(UnreachableError, match=r"(?i)connect"):
             await kube.get(kinds.POD, "team", "p")
     assert seen == [0]
 

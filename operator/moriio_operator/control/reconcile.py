@@ -106,9 +106,13 @@ class _Pass:
                 return HELD_RETRY_S
         await self._report(plan, problems)
         # What stops may give back the quota or the GPUs that what starts needs.
-        await self._stop(plan.stops)
-        refused_s = await self._create(self._pods(plan))
-        return refused_s or (REFUSED_RETRY_S if problems else plan.wake_after_s)
+        waits = [
+            plan.wake_after_s,
+            REFUSED_RETRY_S if problems else None,
+            await self._stop(plan.stops),
+            await self._create(self._pods(plan)),
+        ]
+        return min((wait for wait in waits if wait is not None), default=None)
 
     async def _heard(self, engine: Engine) -> Engine:
         """Read the log of an engine that ended without a word, once, before its pod goes."""
@@ -158,11 +162,13 @@ class _Pass:
             return plan
         problems += verdict.problems
         # Engines that are about to stop give their quota back, so a full one is worth waiting for.
-        if not (plan.stops or any(e.stops_in_time(self.now) for e in self.engines)):
+        frees = plan.stops or any(e.stops_in_time(self.now) for e in self.engines)
+        if not frees:
             problems += verdict.over_quota
+        wake_s = HELD_RETRY_S if frees and verdict.over_quota else plan.wake_after_s
         births = tuple(b for b in plan.births if b.role not in verdict.refused)
-        cursor = plan.cursor if births else self.status.port_cursor
-        return replace(plan, births=births, cursor=cursor, wake_after_s=HELD_RETRY_S)
+        cursor = plan.cursor if births else self._hold().cursor
+        return replace(plan, births=births, cursor=cursor, wake_after_s=wake_s)
 
     def _samples(self, plan: EnginePlan) -> list[Object]:
         """Build an engine a role of the revision to come, before the old one is stopped for it."""
@@ -235,10 +241,18 @@ class _Pass:
             log.info("engine created", key=self.owner.key, pod=name)
         return None
 
-    async def _stop(self, engines: Sequence[Engine]) -> None:
+    async def _stop(self, engines: Sequence[Engine]) -> float | None:
+        """Stop engines; one that cannot be stopped must not keep others from being created."""
+        again_s = None
         for engine in engines:
-            await self.kube.delete(kinds.POD, self.owner.namespace, engine.pod, engine.uid)
+            try:
+                await self.kube.delete(kinds.POD, self.owner.namespace, engine.pod, engine.uid)
+            except ApiError as error:
+                log.warning("not stopped", key=self.owner.key, pod=engine.pod, error=str(error))
+                again_s = HELD_RETRY_S
+                continue
             log.info("engine stopped", key=self.owner.key, pod=engine.pod)
+        return again_s
 
 
 def _engines(world: World) -> list[Engine]:

@@ -18,7 +18,7 @@ import aiohttp
 from kubernetes.aio import client as official
 from kubernetes.aio import config as official_config
 
-from moriio_operator.kube.errors import ExpiredError, NotFoundError, from_status
+from moriio_operator.kube.errors import ExpiredError, NotFoundError, UnreachableError, from_status
 from moriio_operator.kube.kinds import POD, Kind, kind_of
 
 Object: TypeAlias = dict[str, Any]
@@ -29,6 +29,8 @@ _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _PAGE = 500
 _TIMEOUT_S = 30
+# A log comes from the pod's node, which may be gone.
+_LOG_TIMEOUT_S = 5
 # The server ends a watch after this; a silent dead connection is given up a little later.
 WATCH_S = 290
 # Bookmarks come about once a minute.
@@ -146,8 +148,8 @@ class Kube:
         """
         query = {"container": container, "tailLines": str(lines)}
         path = POD.path(namespace, pod, "log")
-        response = await self._send("log", POD, "GET", path, query, None, _JSON, _TIMEOUT_S)
-        data: bytes = await response.read()
+        response = await self._send("log", POD, "GET", path, query, None, _JSON, _LOG_TIMEOUT_S)
+        data = await _body(response)
         if response.status >= 400:
             raise from_status(response.status, _parsed(data))
         return data.decode(errors="replace")
@@ -195,7 +197,7 @@ class Kube:
         response = await self._send(
             verb, kind, method, path, query or {}, body, content_type, _TIMEOUT_S
         )
-        parsed = _parsed(await response.read())
+        parsed = _parsed(await _body(response))
         if response.status >= 400:
             raise from_status(response.status, parsed)
         return parsed
@@ -221,9 +223,19 @@ class Kube:
                 method, url, headers=headers, body=body, _request_timeout=timeout_s
             )
             status = response.status
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnreachableError(error) from error
         finally:
             self._observe(verb, kind.kind, status, time.monotonic() - started)
         return response
+
+
+async def _body(response: Any) -> bytes:
+    try:
+        data: bytes = await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise UnreachableError(error) from error
+    return data
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -42,6 +42,13 @@ class ExpiredError(ApiError):
     """The resource version is too old to watch from; list again."""
 
 
+class UnreachableError(ApiError):
+    """No answer: the connection broke or took too long. A write may have happened all the same."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(0, "Unreachable", repr(cause))
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: InvalidError,
     403: ForbiddenError,

@@ -184,7 +184,7 @@ def _failures(
             reason=trouble.reason if trouble else "Ended",
             message=trouble.message if trouble else "",
         )
-        again = any(_born_after(engine, before.time) for engine in ended)
+        again = any(_one_more(engine, before.time, now) for engine in ended)
         count = backoff.count(before.count, before.time, now) if again else before.count
         return Failures(count, now if again else before.time, last)
     ready = sum(1 for e in engines if e.role is role and e.state is EngineState.READY)
@@ -193,13 +193,16 @@ def _failures(
     return before
 
 
-def _born_after(engine: Engine, time: datetime | None) -> bool:
+def _one_more(engine: Engine, last: datetime | None, now: datetime) -> bool:
     """Tell whether an end is one more of a loop, and not of the incident that was counted before.
 
     A node that shuts down ends all its engines within seconds; only one that was made after the
     last end says anything about making the next.
     """
-    return time is None or engine.created is None or engine.created >= time
+    if last is None or last > now:
+        # Nothing to compare with: the first end, or one that a clock set wrong has stamped.
+        return True
+    return engine.created is None or engine.created >= last
 
 
 def _recorded(status: Status, role: Role, revision: str) -> Failures:

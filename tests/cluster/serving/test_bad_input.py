@@ -16,7 +16,7 @@ import yaml
 from bed.cache import REPO
 from bed.cluster import Bed
 from bed.errors import BedError
-from moriio_operator.api.owned import OWNED_FLAGS
+from moriio_operator.api.owned import OWNED_ENVIRONMENT, OWNED_FLAGS
 from stage.deployments import Manifest, stub, tiny
 from stage.service import Service
 
@@ -52,9 +52,8 @@ FLAGS = (
 )
 SHORT = "args must hold the long forms of flags, such as --quantization for -q: write it out"
 VARIABLES = (
-    "env must not hold a variable that the operator sets (CUDA_VISIBLE_DEVICES, "
-    "HIP_VISIBLE_DEVICES, POD_IP, ROCR_VISIBLE_DEVICES, VLLM_HOST_IP, VLLM_PORT, VLLM_MORIIO_*): "
-    "remove it; devices and connector have fields of their own"
+    f"env must not hold a variable that the operator sets ({', '.join(OWNED_ENVIRONMENT)}, "
+    "VLLM_MORIIO_*): remove it; devices and connector have fields of their own"
 )
 NAME = (
     "metadata.name must be at most 40 characters, begin with a letter and hold only a-z, 0-9 and "
