@@ -16,8 +16,8 @@ DEV := $(MORIIO_CACHE)/dev-$(shell cat $(REQUIREMENTS)/bootstrap.lock $(REQUIREM
 BIN := $(DEV)/bin
 CONFIG := operator/pyproject.toml
 PYTEST := $(BIN)/pytest -c $(CONFIG) --rootdir=. -p no:cacheprovider
-# What is ours in Python; the stand-in for MORI is linted, but typed loosely as what it stands in for.
-SOURCES := operator/moriio_operator tests images/engine-cpu/standin
+# What is ours in Python.
+SOURCES := operator/moriio_operator tests images
 CRD := moriio.dev_pddeployments.yaml
 
 ##@ Try it

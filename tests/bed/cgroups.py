@@ -93,6 +93,6 @@ def remove(pattern: str = f"{CGROUP_PREFIX}*") -> None:
     groups = left(pattern)
     wait_until(
         lambda: all(_removed(group) for group in groups),
-        timeout_s=15,
+        timeout_s=30,
         what=f"the processes in {', '.join(map(str, groups))} to end",
     )

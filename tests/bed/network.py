@@ -79,7 +79,7 @@ def remove_all() -> None:
     for name in links():
         # A node's cable may go by itself meanwhile: its namespace ends soon after its processes.
         succeeds(["ip", "link", "delete", name])
-    wait_until(lambda: not links(), timeout_s=10, what="the bed's links to go")
+    wait_until(lambda: not links(), timeout_s=30, what="the bed's links to go")
 
 
 def host_routes() -> list[str]:

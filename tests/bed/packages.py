@@ -19,7 +19,6 @@ from bed.errors import BedError
 
 PACKAGES = (
     "buildah",
-    "busybox-static",
     "ca-certificates",
     "conntrack",
     "containerd",

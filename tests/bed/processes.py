@@ -41,14 +41,6 @@ def _start_ticks(pid: int) -> int:
     return int(fields[19])
 
 
-def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None if there is no such process."""
-    try:
-        return _start_ticks(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-
-
 def _mark(environment: bytes) -> tuple[Path, str] | None:
     for variable in environment.split(b"\0"):
         if variable.startswith(f"{_MARK}=".encode()):
@@ -146,7 +138,7 @@ def kill(victims: Iterable[Member]) -> None:
     _kill_at_once(member for member in all_victims if member not in inside)
 
 
-def _kill_at_once(victims: Iterable[Member], *, timeout_s: float = 10) -> None:
+def _kill_at_once(victims: Iterable[Member], *, timeout_s: float = 30) -> None:
     held = [(fd, member) for member in victims if (fd := _hold(member)) is not None]
     try:
         for fd, _ in held:

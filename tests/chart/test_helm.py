@@ -116,6 +116,10 @@ def test_lint_is_clean_with(helm: Helm, name: str) -> None:
         ("workers=0", "at '/workers': minimum: got 0, want 1"),
         ("ports.end=70000", "at '/ports/end': maximum: got 70,000, want 65,535"),
         ("ports.end=19000", "ports.end (19000) is below ports.start (20000)"),
+        (
+            "namespaces={a},policy.privilegedNamespaces={b}",
+            'policy.privilegedNamespaces: "b" is not among namespaces',
+        ),
         ("logLevel=loud", "at '/logLevel': value must be one of"),
         ("crds.keep=perhaps", "at '/crds/keep': got string, want boolean"),
         ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),

@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         return up()
-    except (AssertionError, BedError, LookupError) as error:
+    except (AssertionError, BedError, LookupError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
 

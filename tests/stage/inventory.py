@@ -13,10 +13,9 @@ _KINDS = ",".join(
 _DERIVED = "endpointslices.discovery.k8s.io,replicasets.apps"
 
 
-def inventory(bed: Bed, namespace: str, *, derived: bool = True) -> dict[str, str]:
+def inventory(bed: Bed, namespace: str) -> dict[str, str]:
     """Give `kind/name` -> resourceVersion of all that is there."""
-    wanted = f"{_KINDS},{_DERIVED}" if derived else _KINDS
-    found = bed.kubectl_json("-n", namespace, "get", wanted)
+    found = bed.kubectl_json("-n", namespace, "get", f"{_KINDS},{_DERIVED}")
     return {
         f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
         for item in found["items"]

@@ -5,7 +5,6 @@ Bounds are not decoration: without them the API server's cost estimate refuses t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
@@ -63,16 +62,11 @@ def free_object(schema: JsonSchema) -> None:
     schema["x-kubernetes-preserve-unknown-fields"] = True
 
 
-SchemaHook: TypeAlias = Callable[[JsonSchema], None]
-
 Text253 = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 Text1024 = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 # What becomes an argument of its own must not look like a flag.
 Positional253 = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^-]")]
 Positional1024 = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=r"^[^-]")]
-LabelName = Annotated[
-    str, StringConstraints(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-]
 ObjectName = Annotated[
     str,
     StringConstraints(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"),
