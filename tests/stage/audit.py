@@ -25,6 +25,7 @@ class Call:
     namespace: str
     name: str
     status: int
+    allowed: bool
     time: datetime
 
     @property
@@ -51,6 +52,8 @@ def calls(log: Path, *, since: datetime | None = None) -> Iterator[Call]:
             namespace=reference.get("namespace", ""),
             name=reference.get("name", ""),
             status=event["responseStatus"]["code"],
+            # The authorizer's word: a 403 may also be admission's, as when a namespace goes.
+            allowed=event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow",
             time=time,
         )
 
