@@ -108,7 +108,8 @@ def test_an_engine_that_ends_with_code_0_still_tells_why(operator: Bed, namespac
     assert f"exit code 0; its log ends: {words}" in found["message"]
 
 
-def test_a_sidecar_does_not_hide_that_its_engine_ended(operator: Bed, namespace: str) -> None:
+def with_sidecar(bed: Bed, namespace: str) -> Service:
+    """Serve with a sidecar in the decode engine's pod."""
     manifest = stub(namespace)
     sidecar = {
         "name": "watcher",
@@ -116,8 +117,13 @@ def test_a_sidecar_does_not_hide_that_its_engine_ended(operator: Bed, namespace:
         "command": ["sleep", "infinity"],
     }
     manifest["spec"]["decode"]["podTemplate"] = {"spec": {"containers": [sidecar]}}
-    service = Service.apply(operator, manifest)
+    service = Service.apply(bed, manifest)
     service.wait_settled(QUICK_S)
+    return service
+
+
+def test_a_sidecar_does_not_hide_that_its_engine_ended(operator: Bed, namespace: str) -> None:
+    service = with_sidecar(operator, namespace)
     (victim,) = service.pods("decode")
     operator.kill_process(namespace, victim["metadata"]["name"], "engine")
 
@@ -130,15 +136,7 @@ def test_a_sidecar_does_not_hide_that_its_engine_ended(operator: Bed, namespace:
 
 
 def test_a_sidecar_that_ends_does_not_end_the_service(operator: Bed, namespace: str) -> None:
-    manifest = stub(namespace)
-    sidecar = {
-        "name": "watcher",
-        "image": "localhost/moriio/base:dev",
-        "command": ["sleep", "infinity"],
-    }
-    manifest["spec"]["decode"]["podTemplate"] = {"spec": {"containers": [sidecar]}}
-    service = Service.apply(operator, manifest)
-    service.wait_settled(QUICK_S)
+    service = with_sidecar(operator, namespace)
     (victim,) = service.pods("decode")
     operator.kill_process(namespace, victim["metadata"]["name"], "watcher")
     service.wait(
