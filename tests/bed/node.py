@@ -6,6 +6,7 @@ kube-router's firewall. Each is a process of the host's that entered the node's 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from bed.errors import BedError
 from bed.nodespace import NodeFolders, enter, hold, setup_script
 from bed.processes import await_part, kill, members, namespace_init, spawn
 
+_EXEC_S = 2.0
 _START_TIMEOUT_S = 30
 
 
@@ -44,9 +46,13 @@ class Node:
 
     def init_pid(self) -> int:
         """Pid, on the host, of the node's process 1."""
-        pid = namespace_init(self.places.state, self._part("init"))
-        if pid is None:
-            raise BedError(f"{self.name} is not running; bring it up with start_node")
+        deadline = time.monotonic() + _EXEC_S
+        while (pid := namespace_init(self.places.state, self._part("init"))) is None:
+            if time.monotonic() > deadline:
+                raise BedError(f"{self.name} is not running; bring it up with start_node")
+            # The shell that made the node becomes `tini`, and while a process execs its mark,
+            # which is in its environment, cannot be read.
+            time.sleep(0.02)
         return pid
 
     def _spawn(self, program: str, argv: Argv) -> None:
