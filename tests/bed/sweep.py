@@ -6,6 +6,7 @@ bed made on the host is removed below, by name.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,13 @@ class Inventory:
 
 def sweep(state: Path) -> None:
     """Remove the bed at `state`, in whatever condition it is; the caller holds the claim on it."""
-    kill(member for member in members() if member.state == state)
+    # A process that execs at the moment of a look shows no mark, so one look is not enough.
+    looks_without = 0
+    while looks_without < 2:
+        found = [member for member in members() if member.state == state]
+        kill(found)
+        looks_without = 0 if found else looks_without + 1
+        time.sleep(0.05)
     network.remove_all()
     cgroups.remove()
     for item in state.iterdir():

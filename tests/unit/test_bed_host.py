@@ -5,12 +5,15 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from bed.addresses import node_addresses
 from bed.baseimage import Distribution, distribution, listed, source_lines
 from bed.buildhost import BuildHost, pip_settings
 from bed.cgroups import Hierarchy, hierarchies
 from bed.claim import Claim, Record, Standing, read_record, standing, write_record
+from bed.controlplane import Places
 from bed.diagnostics import conditions, event, pod
 from bed.errors import BedError
+from bed.node import Node
 from bed.oci import one_file_layer, write_archive
 from bed.processes import Member
 
@@ -181,3 +184,11 @@ def test_a_bed_with_another_state_folder_is_refused(
     monkeypatch.setattr("bed.claim.members", lambda: [SOMEONE])
     with pytest.raises(BedError, match=r"MORIIO_BED_STATE=/state make bed-down"):
         Claim(tmp_path)
+
+
+def test_a_node_is_found_although_its_mark_is_unreadable_for_the_moment_of_an_exec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([None, None, 42])
+    monkeypatch.setattr("bed.node.namespace_init", lambda _state, _name: next(looks))
+    assert Node(node_addresses(1)[0], Places(tmp_path, tmp_path)).init_pid() == 42
