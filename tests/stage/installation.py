@@ -11,6 +11,8 @@ from stage.shape import HOST_PATH_PREFIXES, OPERATOR_IMAGE
 
 NAMESPACE = "moriio-system"
 RELEASE = "moriio-operator"
+# Of tests: short, so that a test of idleness sees several.
+RESYNC_S = 5
 CHART = REPO / "charts/moriio-operator"
 
 

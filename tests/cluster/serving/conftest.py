@@ -8,12 +8,10 @@ import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
 from demo import show
-from stage.installation import install
+from stage.installation import RESYNC_S, install
 
 # The admin's policy names namespaces, so those of all tests are named before the first.
 _POOL = tuple(f"serving-{index}" for index in range(120))
-# Short, so that a test of idleness sees several resyncs.
-RESYNC_S = 5
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,12 @@ from bed.cluster import Bed
 from bed.command import wait_until
 from stage import alone, audit
 from stage.deployments import stub, tiny
+from stage.installation import RESYNC_S
 from stage.inventory import inventory
 from stage.service import Service, blocks
 from stage.traffic import PROMPTS, Answer, PromptTokens, complete, prompt_tokens, router_address
 
 REPAIRED_S = 180
-# What the chart is installed with here, see conftest.
-RESYNC_S = 5
 
 
 @pytest.fixture(scope="session")
