@@ -50,9 +50,13 @@ unit: env
 test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
 	@$(PYTEST) $(PYTEST_FLAGS) tests
 
+.PHONY: bench
+bench: env tools ## Measure the operator beside a bare client; writes docs/performance.md
+	@$(BIN)/python -m bench $(ARGS)
+
 ##@ Work with it
 .PHONY: generate bed-up bed-down kubectl images env tools
-generate: env ## Write the generated files: CRDs, reference
+generate: env ## Write the generated files: CRDs, reference, the chart's README and schema
 	@$(BIN)/python -m generate
 
 bed-up: env tools ## Bring up the test cluster alone

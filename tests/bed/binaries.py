@@ -1,8 +1,9 @@
-"""The Go programs of the bed: built once, from the one Go module in `go/`.
+"""The Go programs of the bed: built once, from the Go modules in `go/` and `go-kwok/`.
 
-The module names each program as a `tool`, so their versions and checksums are pinned together.
-A cold build takes about ten minutes on two cores and a build cache of gigabytes, which is a folder
-of its own and is dropped once all programs are there.
+A module names each program as a `tool`, so their versions and checksums are pinned together. A cold
+build of the first takes about ten minutes on two cores and a build cache of gigabytes, which is a
+folder of its own and is dropped once all programs are there. kwok does not compile beside
+Kubernetes 1.35, and few beds need it: it has a module of its own and is built when first asked for.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from bed.cache import cache_root, digest, discard, entry, progress, tree_digest
 from bed.command import Argv, run
 from bed.errors import BedError
 
-_MODULE = Path(__file__).resolve().parent / "go"
+_HERE = Path(__file__).resolve().parent
+_MODULE = _HERE / "go"
+_KWOK_MODULE = _HERE / "go-kwok"
 
 # kube-apiserver first: it compiles most of what the others share.
 PROGRAMS: Mapping[str, str] = {
@@ -33,6 +37,7 @@ PROGRAMS: Mapping[str, str] = {
     "kube-router": "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
     "coredns": "./coredns",
 }
+_KWOK: Mapping[str, str] = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 
 
 def kubernetes_version(go_mod: str) -> str:
@@ -51,17 +56,17 @@ def linker_flags(version: str) -> str:
     return " ".join(["-s", "-w", *(f"-X {package}.{key}={val}" for key, val in stamps.items())])
 
 
-def _environment() -> dict[str, str]:
+def _environment(build_cache: Path) -> dict[str, str]:
     return {
         **os.environ,
         "CGO_ENABLED": "0",
         "GOFLAGS": "-buildvcs=false -mod=readonly -trimpath",
-        "GOCACHE": str(cache_root() / "go-build"),
+        "GOCACHE": str(build_cache),
     }
 
 
-def _download(env: Mapping[str, str]) -> None:
-    fetch: Argv = ["go", "-C", _MODULE, "mod", "download"]
+def _download(module: Path, env: Mapping[str, str]) -> None:
+    fetch: Argv = ["go", "-C", module, "mod", "download"]
     # Some thousand small requests: one of them failing is no reason to give up.
     try:
         run(fetch, env=env)
@@ -70,8 +75,8 @@ def _download(env: Mapping[str, str]) -> None:
         run(fetch, env=env)
 
 
-def _refuse_old_go() -> None:
-    wanted = go_version((_MODULE / "go.mod").read_text())
+def _refuse_old_go(module: Path) -> None:
+    wanted = go_version((module / "go.mod").read_text())
     if shutil.which("go") is None:
         raise BedError(f"the bed builds its programs with Go, which is not here: install {wanted}")
     found = run(["go", "env", "GOVERSION"]).strip()
@@ -90,25 +95,41 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def _build(folder: Path) -> None:
-    _refuse_old_go()
-    env = _environment()
+def _build(module: Path, programs: Mapping[str, str], flags: str, folder: Path) -> None:
+    _refuse_old_go(module)
+    build_cache = cache_root() / f"go-build-{module.name}"
+    env = _environment(build_cache)
     progress("downloading Go modules")
-    _download(env)
+    _download(module, env)
     folder.mkdir(parents=True)
-    flags = linker_flags(kubernetes_version((_MODULE / "go.mod").read_text()))
-    for count, (name, package) in enumerate(PROGRAMS.items(), start=1):
+    for count, (name, package) in enumerate(programs.items(), start=1):
         began = time.monotonic()
-        build: Argv = ["go", "-C", _MODULE, "build", "-ldflags", flags, "-o", folder / name]
+        build: Argv = ["go", "-C", module, "build", "-ldflags", flags, "-o", folder / name]
         run([*build, package], env=env)
         took_s = time.monotonic() - began
-        progress(f"Go programs: {name} built in {took_s:.0f} s ({count} of {len(PROGRAMS)})")
-    discard(cache_root() / "go-build")
+        progress(f"Go programs: {name} built in {took_s:.0f} s ({count} of {len(programs)})")
+    discard(build_cache)
 
 
 def binaries() -> Path:
     """Return the folder with the Go programs, built unless they are there."""
     sources = [_MODULE / "go.mod", _MODULE / "go.sum", _MODULE / "coredns"]
-    version = kubernetes_version((_MODULE / "go.mod").read_text())
-    key = digest(tree_digest(sources), linker_flags(version), *PROGRAMS.values())
-    return entry(f"bin-{key}", "building the bed's Go programs (about ten minutes, once)", _build)
+    flags = linker_flags(kubernetes_version((_MODULE / "go.mod").read_text()))
+    key = digest(tree_digest(sources), flags, *PROGRAMS.values())
+    return entry(
+        f"bin-{key}",
+        "building the bed's Go programs (about ten minutes, once)",
+        partial(_build, _MODULE, PROGRAMS, flags),
+    )
+
+
+def kwok() -> Path:
+    """Return the program that plays nodes, built unless it is there."""
+    flags = "-s -w"
+    key = digest(tree_digest([_KWOK_MODULE]), flags, *_KWOK.values())
+    folder = entry(
+        f"kwok-{key}",
+        "building kwok (about two minutes, once)",
+        partial(_build, _KWOK_MODULE, _KWOK, flags),
+    )
+    return folder / "kwok"

@@ -1,4 +1,4 @@
-"""The bed as a whole: bring a cluster up, work with it, break it, and take it down.
+"""The bed as a whole: bring a cluster up, work with it, and take it down; `faults.py` breaks it.
 
 The order of coming up: claim, clear what a killed bed left, certificates, bridge, etcd and API
 server; while those start, the nodes' namespaces with containerd; then kubelets, DNS and the rest. A
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from bed import controlplane, diagnostics, dns, imagestore, network, pki
-from bed.addresses import node_addresses
-from bed.binaries import binaries
+from bed import controlplane, diagnostics, dns, imagestore, network, pki, played
+from bed.binaries import binaries, kwok
 from bed.cache import cache_root, progress
 from bed.claim import Claim, state_folder
 from bed.client import Client
@@ -23,27 +24,23 @@ from bed.command import wait_until
 from bed.config import BedConfig
 from bed.controlplane import Places
 from bed.errors import BedError
+from bed.faults import Breakable
 from bed.images import base_archive
-from bed.node import Node
-from bed.processes import await_part, log_path, members_named, spawn
+from bed.processes import await_part, kill, log_path, members, members_named, spawn
 from bed.sweep import sweep
 
-_API_TIMEOUT_S = 90
 _NODES_TIMEOUT_S = 90
 _DNS_TIMEOUT_S = 30
 
 Lifetime = Literal["process", "until-down"]
 
 
-class Bed:
+class Bed(Breakable):
     """A running cluster. `Bed.up` makes one; `down`, or leaving the `with` block, removes it."""
 
     def __init__(self, config: BedConfig, places: Places, claim: Claim | None) -> None:
-        self._config = config
-        self._places = places
+        super().__init__(config, places)
         self._claim = claim
-        self._client = Client(places.binaries, places.kubeconfig(pki.ADMIN))
-        self._nodes = {a.name: Node(a, places) for a in node_addresses(config.nodes)}
 
     @classmethod
     def up(cls, config: BedConfig | None = None, *, lifetime: Lifetime = "process") -> Self:
@@ -74,7 +71,8 @@ class Bed:
     def attached(cls) -> Self:
         """Return a handle on the bed that is up, whoever brought it up; it cannot take it down."""
         places = Places(state_folder(), binaries())
-        if not members_named(places.state, "apiserver"):
+        # Any part will do: the API server may be what a test stopped.
+        if not any(member.state == places.state for member in members()):
             raise BedError("no bed is up: run `make bed-up` first")
         config = BedConfig.from_json(places.configuration.read_text())
         return cls(config, places, None)
@@ -134,34 +132,41 @@ class Bed:
         """Run a command in a node's namespaces, beside its kubelet, and return its output."""
         return self._node(node).run(argv)
 
-    def kill_node(self, node: str) -> None:
-        """Kill all that runs on a node, pods included; the Node object stays, as after a crash."""
-        self._node(node).crash()
+    def play_nodes(self, count: int, *, closed: bool = True) -> AbstractContextManager[None]:
+        """Add nodes named played-N, on which pods are Ready after a moment without running.
 
-    def start_node(self, node: str) -> None:
-        """Start a killed node anew, as a machine that comes back after a power cut."""
-        dead = self._node(node)
-        dead.start_machine(self._config, [n.address for n in self._nodes.values()])
-        dead.start_kubernetes()
-        if self._config.policy_engine == "kube-router":
-            dead.start_firewall()
+        Pods go there by `played.PLACEMENT` only, or, if the nodes are not closed, as anywhere.
+        Leaving the returned context removes the nodes, and so does `remove_played_nodes`.
+        """
+        places = self._places
+        configured = places.state / "kwok.yaml"
+        configured.write_text(played.configuration())
+        kubeconfig = places.kubeconfig(pki.ADMIN)
+        listed = {"apiVersion": "v1", "kind": "List", "items": played.nodes(count, closed=closed)}
+        self.kubectl("apply", "-f", "-", input=json.dumps(listed))
+        self._start_part("kwok", played.command(kwok(), configured, kubeconfig))
 
-    def kill_process(self, namespace: str, pod: str, container: str, signal: str = "KILL") -> None:
-        """Send a signal to the main process of a pod's container, from the node's side."""
-        found = self.kubectl_json("-n", namespace, "get", "pod", pod)
-        status = found.get("status", {})
-        running = {
-            entry["name"]: entry["containerID"].removeprefix("containerd://")
-            for key in ("initContainerStatuses", "containerStatuses")
-            for entry in status.get(key, [])
-            if "running" in entry.get("state", {})
-        }
-        if container not in running:
-            raise BedError(
-                f"pod {namespace}/{pod} has no running container {container!r};"
-                f" running are: {', '.join(running) or 'none'}"
-            )
-        self._node(found["spec"]["nodeName"]).signal_container(running[container], signal)
+        def all_ready() -> bool:
+            return self._ready_nodes("-l", played.SELECTOR) == count
+
+        try:
+            await_part(places.state, "kwok", all_ready, _NODES_TIMEOUT_S)
+        except BedError:
+            self.remove_played_nodes()
+            raise
+        return self._unplayed_after()
+
+    def remove_played_nodes(self) -> None:
+        """Remove all played nodes; their pods go with them."""
+        self.kubectl("delete", "nodes", "-l", played.SELECTOR)
+        kill(members_named(self._places.state, "kwok"))
+
+    @contextmanager
+    def _unplayed_after(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.remove_played_nodes()
 
     def down(self) -> None:
         """Remove the bed. Doing it twice does no harm."""
@@ -186,11 +191,6 @@ class Bed:
         trace: TracebackType | None,
     ) -> None:
         self.down()
-
-    def _node(self, name: str) -> Node:
-        if name not in self._nodes:
-            raise BedError(f"there is no node {name!r}; the bed has {', '.join(self._nodes)}")
-        return self._nodes[name]
 
     def _come_up(self, store: Path) -> None:
         assert self._claim is not None
@@ -223,15 +223,6 @@ class Bed:
         self._spawn("etcd", controlplane.etcd(places))
         self._spawn("apiserver", controlplane.api_server(places))
 
-    def _api_is_ready(self) -> bool:
-        try:
-            return self.kubectl("get", "--raw", "/readyz") == "ok"
-        except BedError:
-            return False
-
-    def _await_api(self) -> None:
-        await_part(self._places.state, "apiserver", self._api_is_ready, _API_TIMEOUT_S)
-
     def _start_cluster(self) -> None:
         places = self._places
         self._spawn("controller-manager", controlplane.controller_manager(places))
@@ -244,12 +235,15 @@ class Bed:
         listed = {"apiVersion": "v1", "kind": "List", "items": dns.objects()}
         self.kubectl("apply", "-f", "-", input=json.dumps(listed))
 
-    def _nodes_are_ready(self) -> bool:
+    def _ready_nodes(self, *selection: str) -> int:
         ready = 0
-        for node in self.kubectl_json("get", "nodes")["items"]:
+        for node in self.kubectl_json("get", "nodes", *selection)["items"]:
             conditions = {c["type"]: c["status"] for c in node["status"].get("conditions", [])}
             ready += conditions.get("Ready") == "True"
-        return ready == len(self._nodes)
+        return ready
+
+    def _nodes_are_ready(self) -> bool:
+        return self._ready_nodes() == len(self._nodes)
 
     def _await_cluster(self) -> None:
         state = self._places.state

@@ -16,6 +16,7 @@ from bed.addresses import SERVICE_NETWORK, NodeAddress
 from bed.command import Argv, run, succeeds
 from bed.config import BedConfig
 from bed.controlplane import Places
+from bed.cuts import Link, ruleset
 from bed.errors import BedError
 from bed.nodespace import NodeFolders, enter, hold, setup_script
 from bed.processes import await_part, kill, members, namespace_init, spawn
@@ -153,13 +154,23 @@ class Node:
         """Run a command in the node's namespaces and return its output."""
         return run([*enter(self.init_pid()), *argv])
 
-    def signal_container(self, container_id: str, signal: str) -> None:
-        """Send a signal to a container's main process, from outside its PID namespace.
+    def signal_container(self, container_id: str, signal: str, *, everyone: bool = False) -> None:
+        """Send a signal to a container's main process, or to all of them, from the node's side.
 
-        From inside not even SIGKILL reaches process 1.
+        From inside its PID namespace not even SIGKILL reaches process 1.
         """
         client = ["ctr", "-a", nodeconfig.CONTAINERD_SOCKET, "-n", "k8s.io"]
-        self.run([*client, "task", "kill", "--signal", signal, container_id])
+        # runc freezes the container before it looks, so no process escapes by a fork.
+        whom = ["--all"] * everyone
+        self.run([*client, "task", "kill", "--signal", signal, *whom, container_id])
+
+    def is_alive(self) -> bool:
+        """Whether the node's namespaces are there."""
+        return namespace_init(self.places.state, self._part("init")) is not None
+
+    def cut(self, links: Sequence[Link]) -> None:
+        """Drop what goes over these links, and let all else pass."""
+        run([*enter(self.init_pid()), "nft", "-f", "-"], stdin=ruleset(self.address, links))
 
     def crash(self) -> None:
         """Kill everything that runs on the node at once, as a power cut would."""

@@ -6,9 +6,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from bed import addresses, nodeconfig
+from bed import addresses, nodeconfig, played
 from bed.addresses import node_addresses
 from bed.config import BedConfig, NodeDevices
+from bed.cuts import Link, ruleset
 from bed.errors import BedError
 from bed.network import node_routes
 from bed.nodespace import NodeFolders, setup_script
@@ -107,3 +108,59 @@ def test_a_kubelet_serves_on_its_nodes_address_from_its_nodes_cgroup() -> None:
     assert config["cgroupRoot"] == f"/{node.cgroup}"
     pods = json.loads(nodeconfig.cni(node))["plugins"][0]["ipam"]["ranges"]
     assert pods == [[{"subnet": node.pod_network}]]
+
+
+def test_a_cut_between_nodes_drops_at_both_ends_what_comes_from_the_other() -> None:
+    first, second, third = node_addresses(3)
+    link = Link(first, second)
+    assert f'iifname "eth0" ip saddr {{ {second.ip}, {second.pod_network} }} drop' in ruleset(
+        first, [link]
+    )
+    assert f'iifname "eth0" ip saddr {{ {first.ip}, {first.pod_network} }} drop' in ruleset(
+        second, [link]
+    )
+    assert ruleset(third, [link]) == ruleset(third, [])
+
+
+def test_a_cut_from_the_api_server_drops_nothing_but_its_traffic_at_one_node() -> None:
+    first, second = node_addresses(2)
+    rules = [line for line in ruleset(first, [Link(first)]).splitlines() if "drop" in line]
+    assert rules == [
+        'iifname "eth0" ip saddr 198.18.0.1 tcp sport 6443 drop',
+        'iifname "eth0" ip saddr 198.18.0.1 tcp dport 10250 drop',
+        'oifname "eth0" ip daddr 198.18.0.1 tcp dport 6443 drop',
+        'oifname "eth0" ip daddr 198.18.0.1 tcp sport 10250 drop',
+    ]
+    assert ruleset(second, [Link(first)]) == ruleset(second, [])
+
+
+def test_a_node_without_cuts_has_no_table_left() -> None:
+    (node,) = node_addresses(1)
+    assert ruleset(node, []).splitlines() == [
+        "add table inet moriio_bed_cuts",
+        "delete table inet moriio_bed_cuts",
+    ]
+
+
+def test_closed_played_nodes_take_only_pods_that_ask_for_them() -> None:
+    (node,) = played.nodes(1, closed=True)
+    (taint,) = node["spec"]["taints"]
+    assert played.PLACEMENT["tolerations"] == [{"key": taint["key"], "operator": "Exists"}]
+    assert played.PLACEMENT["nodeSelector"].items() <= node["metadata"]["labels"].items()
+    assert played.nodes(1, closed=False)[0]["spec"] == {}
+
+
+def test_played_pods_have_addresses_of_the_bed_that_no_real_node_gives_out() -> None:
+    network = ipaddress.IPv4Network(addresses.PLAYED_POD_NETWORK)
+    assert network.subnet_of(BED)
+    real = [ipaddress.IPv4Network(node.pod_network) for node in node_addresses(9)]
+    services = ipaddress.IPv4Network(addresses.SERVICE_NETWORK)
+    assert not any(network.overlaps(other) for other in [*real, services])
+    assert ipaddress.IPv4Address(addresses.PLAYED_NODE_IP) not in network
+
+
+def test_kwok_plays_the_nodes_with_the_label_and_no_others() -> None:
+    settings, *stages = map(json.loads, played.configuration().split("\n---\n"))
+    assert settings["options"]["manageNodesWithLabelSelector"] == "type=played"
+    kinds = [stage["spec"]["resourceRef"]["kind"] for stage in stages]
+    assert kinds == ["Node", "Pod", "Pod"]
