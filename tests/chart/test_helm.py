@@ -1,90 +1,34 @@
-"""The chart as helm renders it: values taken and refused, rights, the operator's settings."""
+"""Values taken and refused, the operator's settings, the definition and the notes."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from bed.binaries import binaries
-from bed.cache import REPO
-from bed.client import Client
 from bed.errors import BedError
 from moriio_operator.api import crd
 from moriio_operator.kube import kinds
-from moriio_operator.kube.kinds import Kind
-from moriio_operator.runtime.settings import Settings
 
-CHART = str(REPO / "charts/moriio-operator")
-VALUES = REPO / "tests/chart_values"
-SETS = sorted(path.name for path in VALUES.glob("*.yaml"))
-# helm asks no cluster here; without it, a helm built from source takes the cluster for an old one.
-KUBERNETES = ("--kube-version", "1.33.0")
-
-Object = dict[str, Any]
-Helm = Callable[..., str]
-Render = Callable[..., list[Object]]
-
-
-@pytest.fixture(scope="module")
-def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    nowhere = tmp_path_factory.mktemp("helm") / "kubeconfig"
-    return Client(binaries(), nowhere).helm
-
-
-@pytest.fixture(scope="module")
-def render(helm: Helm) -> Render:
-    def rendered(*options: str) -> list[Object]:
-        text = helm("template", "demo", CHART, "--namespace=moriio-system", *KUBERNETES, *options)
-        return [obj for obj in yaml.safe_load_all(text) if obj]
-
-    return rendered
-
-
-def _values(name: str) -> str:
-    return f"--values={VALUES / name}"
-
-
-def _one(objects: list[Object], kind: str, name: str | None = None) -> Object:
-    found = [o for o in objects if o["kind"] == kind and name in (None, o["metadata"]["name"])]
-    assert len(found) == 1, f"{kind} {name or ''}: {len(found)} rendered"
-    return found[0]
-
-
-def _of(objects: list[Object], kind: str) -> list[Object]:
-    return [obj for obj in objects if obj["kind"] == kind]
-
-
-def _settings(objects: list[Object]) -> Settings:
-    return Settings.model_validate_json(_one(objects, "ConfigMap")["data"]["settings.json"])
-
-
-def _container(objects: list[Object]) -> Object:
-    containers: list[Object] = _pod(objects)["spec"]["containers"]
-    assert len(containers) == 1
-    return containers[0]
-
-
-def _pod(objects: list[Object]) -> Object:
-    pod: Object = _one(objects, "Deployment")["spec"]["template"]
-    return pod
-
-
-def _rights(role: Object) -> set[tuple[str, str, str]]:
-    return {
-        (group, resource, verb)
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
-def _wanted(kind: Kind, *verbs: str, subresource: str = "") -> set[tuple[str, str, str]]:
-    return {(kind.group, f"{kind.plural}{subresource}", verb) for verb in verbs}
+from chart.rendering import (
+    CHART,
+    KUBERNETES,
+    REFUSED,
+    SETS,
+    VALUES,
+    WRONG,
+    Helm,
+    Render,
+    container_of,
+    given,
+    of_kind,
+    one,
+    rights_of,
+    rights_on,
+    settings_of,
+    values_file,
+)
 
 
 def test_lint_is_clean_with_the_defaults(helm: Helm) -> None:
@@ -93,7 +37,7 @@ def test_lint_is_clean_with_the_defaults(helm: Helm) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_lint_is_clean_with(helm: Helm, name: str) -> None:
-    assert "0 chart(s) failed" in helm("lint", "--strict", CHART, *KUBERNETES, _values(name))
+    assert "0 chart(s) failed" in helm("lint", "--strict", CHART, *KUBERNETES, values_file(name))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +48,55 @@ def test_lint_is_clean_with(helm: Helm, name: str) -> None:
         ("image.name=x", "at '/image': additional properties 'name' not allowed"),
         ("crds.delete=true", "at '/crds': additional properties 'delete' not allowed"),
         ("metrics.service.port=1", "at '/metrics/service': additional properties 'port' not"),
-        ("replicas=2", "additional properties 'replicas' not allowed"),
+        ("metrics.podMonitor.port=1", "at '/metrics/podMonitor': additional properties 'port' not"),
+        ("replicas=0", "at '/replicas': minimum: got 0, want 1"),
+        ("replicas=two", "at '/replicas': got string, want integer"),
+        ("leaderElection.retry=1", "at '/leaderElection': additional properties 'retry' not"),
+        (
+            "leaderElection.retryPeriodSeconds=10",
+            "leaderElection.retryPeriodSeconds (10) is not below "
+            "leaderElection.renewDeadlineSeconds (10)",
+        ),
+        (
+            "leaderElection.leaseDurationSeconds=10",
+            "leaderElection.renewDeadlineSeconds (10) is not below "
+            "leaderElection.leaseDurationSeconds (10)",
+        ),
+        ("podDisruptionBudget.enabled=true", "set replicas to 2, or podDisruptionBudget.enabled"),
+        (
+            "podDisruptionBudget.enabled=true,replicas=2,podDisruptionBudget.maxUnavailable=2",
+            "podDisruptionBudget.maxUnavailable (2) is not below replicas (2)",
+        ),
+        ("podDisruptionBudget.maxUnavailable=0", "at '/podDisruptionBudget/maxUnavailable'"),
+        ("podDisruptionBudget.maxUnavailable=0%", "at '/podDisruptionBudget/maxUnavailable'"),
+        ("policy.maxGpus=-1", "at '/policy/maxGpus': minimum: got -1, want 0"),
+        ("policy.maxGpus=many", "at '/policy/maxGpus': got string, want null or integer"),
+        ("policy.imagePrefixes={a b}", "at '/policy/imagePrefixes/0': 'a b' does not match"),
+        (
+            "namespaces={a},policy.hostNetworkNamespaces={b}",
+            'policy.hostNetworkNamespaces: "b" is not among namespaces',
+        ),
+        ("metrics.serviceMonitor.enabled=true", "set metrics.service.enabled to true, or use"),
+        (
+            "metrics.service.enabled=true,metrics.serviceMonitor.enabled=true,"
+            "metrics.podMonitor.enabled=true",
+            "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled would scrape each pod",
+        ),
+        ("metrics.podMonitor.interval=soon", "at '/metrics/podMonitor/interval': 'soon' does not"),
+        (
+            "metrics.podMonitor.enabled=true,networkPolicy.enabled=true",
+            "metrics.podMonitor.enabled, but networkPolicy.metricsFrom is empty",
+        ),
+        (
+            "metrics.service.enabled=true,metrics.serviceMonitor.enabled=true,"
+            "networkPolicy.enabled=true",
+            "metrics.serviceMonitor.enabled, but networkPolicy.metricsFrom is empty",
+        ),
+        ("networkPolicy.apiServer.cidrs={here}", "at '/networkPolicy/apiServer/cidrs/0': 'here'"),
+        ("networkPolicy.apiServer.ports={0}", "at '/networkPolicy/apiServer/ports/0': minimum"),
+        ("networkPolicy.metricsFrom[0].pods=x", "additional properties 'pods' not allowed"),
+        ("topologySpreadConstraints[0].maxSkew=1", "missing properties 'topologyKey'"),
+        ("rbac.aggregateToEdit=true", "additional properties 'aggregateToEdit' not allowed"),
         ("policy.hostPathPrefixes={models}", "at '/policy/hostPathPrefixes/0': 'models' does not"),
         ("policy.hostPathPrefixes={/a/../etc}", 'policy.hostPathPrefixes: "/a/../etc" holds a'),
         (
@@ -134,98 +126,85 @@ def test_a_wrong_value_is_refused_with_its_key(render: Render, setting: str, mes
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_set_of_values_is_refused_in_the_words_that_it_names(
+    render: Render, name: str
+) -> None:
+    first = (VALUES / "wrong" / name).read_text().splitlines()[0]
+    assert first.startswith(REFUSED)
+    with pytest.raises(BedError) as refused:
+        render(values_file(f"wrong/{name}"))
+
+    assert first.removeprefix(REFUSED) in str(refused.value)
+
+
+def test_the_matrix_is_as_wide_as_promised() -> None:
+    assert (len(SETS), len(WRONG)) == (12, 5)
+
+
 def test_an_older_kubernetes_is_refused(helm: Helm) -> None:
     with pytest.raises(BedError, match=r"requires kubeVersion: >=1\.33"):
         helm("template", "demo", CHART, "--kube-version", "1.32.9")
 
 
-def test_by_default_no_namespace_is_privileged_and_no_folder_of_a_node_allowed(
+def test_by_default_nothing_of_a_node_is_allowed_and_images_and_gpus_have_no_bound(
     render: Render,
 ) -> None:
-    policy = _settings(render()).policy
+    policy = settings_of(render()).policy
 
     assert policy.privileged_namespaces == []
+    assert policy.host_network_namespaces == []
     assert policy.host_path_prefixes == []
+    assert policy.image_prefixes == []
+    assert policy.max_gpus is None
 
 
-@pytest.mark.parametrize("options", [(), *((_values(name),) for name in SETS)])
+@pytest.mark.parametrize("options", [(), *((values_file(name),) for name in SETS)])
 def test_the_operator_understands_its_settings(render: Render, options: tuple[str, ...]) -> None:
     objects = render(*options)
-    settings = _settings(objects)
-    role = _one(objects, "ClusterRole", settings.registrar_cluster_role)
+    settings = settings_of(objects)
+    roles = [
+        role
+        for role in of_kind(objects, settings.registrar_role.kind)
+        if role["metadata"]["name"] == settings.registrar_role.name
+    ]
 
     # A registrar reads the EndpointSlices of its namespace, and nothing else.
-    assert _rights(role) == _wanted(kinds.ENDPOINT_SLICE, "list", "watch")
-    assert settings.registrar_image == _container(objects)["image"]
+    assert len(roles) == max(1, len(settings.namespaces))
+    for role in roles:
+        assert rights_of(role) == rights_on(kinds.ENDPOINT_SLICE, "list", "watch")
+    assert settings.registrar_image == container_of(objects)["image"]
 
 
 def test_values_reach_the_settings(render: Render) -> None:
-    settings = _settings(render(_values("everything.yaml")))
+    settings = settings_of(render(values_file("everything.yaml")))
 
     assert settings.policy.privileged_namespaces == ["inference", "staging"]
+    assert settings.policy.host_network_namespaces == ["staging"]
     assert settings.policy.host_path_prefixes == ["/mnt/models", "/var/lib/models"]
+    assert settings.policy.image_prefixes == ["localhost:5000/mirror/"]
+    assert settings.policy.max_gpus == 16
     assert (settings.ports.start, settings.ports.end) == (21_000, 21_999)
     assert (settings.workers, settings.resync_seconds) == (2, 60)
     assert (settings.log_level, settings.http_port) == ("debug", 9090)
+    election = settings.leader_election
+    assert (election.lease_namespace, election.lease_name) == ("moriio-system", "pd-operator")
+    assert election.lease_duration_seconds == 30
+    assert (election.renew_deadline_seconds, election.retry_period_seconds) == (20, 5)
 
 
-def test_another_policy_makes_another_pod(render: Render) -> None:
-    annotations = [
-        _pod(render("--set", f"policy.privilegedNamespaces={{{namespace}}}"))["metadata"][
-            "annotations"
-        ]
-        for namespace in ("one", "two")
-    ]
-
-    assert annotations[0] != annotations[1]
+def test_a_bound_of_no_gpus_is_a_bound(render: Render) -> None:
+    assert settings_of(render(*given("policy.maxGpus=0"))).policy.max_gpus == 0
 
 
-def test_the_operator_may_do_what_its_code_does_and_nothing_else(render: Render) -> None:
-    wanted = (
-        _wanted(kinds.PDDEPLOYMENT, "get", "list", "watch")
-        | _wanted(kinds.PDDEPLOYMENT, "patch", subresource="/status")
-        | _wanted(kinds.PDDEPLOYMENT, "update", subresource="/finalizers")
-        | _wanted(kinds.POD, "list", "watch", "create", "delete")
-        | _wanted(kinds.POD, "get", subresource="/log")
-        | _wanted(kinds.EVENT, "create")
-        | {("rbac.authorization.k8s.io", "clusterroles", "bind")}
-    )
-    for kind in kinds.CHILDREN:
-        wanted |= _wanted(kind, "get", "list", "watch", "create", "patch", "delete")
+def test_a_bound_on_gpus_can_be_lifted_again(render: Render) -> None:
+    lifted = render(*given("policy.maxGpus=8", "policy.maxGpus=null"))
 
-    assert _rights(_one(render(), "ClusterRole", "demo-moriio-operator")) == wanted
-
-
-def test_the_only_role_that_the_operator_may_hand_out_is_the_registrars(render: Render) -> None:
-    objects = render()
-    rules = _one(objects, "ClusterRole", "demo-moriio-operator")["rules"]
-    granting = [rule for rule in rules if "bind" in rule["verbs"]]
-
-    assert [rule["resourceNames"] for rule in granting] == [
-        [_settings(objects).registrar_cluster_role]
-    ]
-
-
-def test_with_namespaces_the_operator_has_rights_only_there(render: Render) -> None:
-    objects = render(_values("namespaced.yaml"))
-    bindings = _of(objects, "RoleBinding")
-
-    assert [binding["metadata"]["namespace"] for binding in bindings] == ["inference", "staging"]
-    assert _of(objects, "ClusterRoleBinding") == []
-    assert _settings(objects).namespaces == ["inference", "staging"]
-    for binding in bindings:
-        assert binding["roleRef"]["name"] == "demo-moriio-operator"
-        assert binding["subjects"] == [
-            {
-                "kind": "ServiceAccount",
-                "name": _one(objects, "ServiceAccount")["metadata"]["name"],
-                "namespace": "moriio-system",
-            }
-        ]
+    assert settings_of(lifted).policy.max_gpus is None
 
 
 def test_the_definition_passes_through_unchanged(render: Render) -> None:
-    definition = _one(render(), "CustomResourceDefinition")
+    definition = one(render(), "CustomResourceDefinition")
     added = {key: definition["metadata"].pop(key) for key in ("labels", "annotations")}
 
     assert definition == crd.definition()
@@ -233,73 +212,13 @@ def test_the_definition_passes_through_unchanged(render: Render) -> None:
 
 
 def test_the_definition_goes_with_the_release_only_when_told(render: Render) -> None:
-    definition = _one(render("--set", "crds.keep=false"), "CustomResourceDefinition")
+    definition = one(render("--set", "crds.keep=false"), "CustomResourceDefinition")
 
     assert "annotations" not in definition["metadata"]
 
 
 def test_the_definition_can_be_left_out(render: Render) -> None:
-    assert _of(render("--set", "crds.install=false"), "CustomResourceDefinition") == []
-
-
-def test_the_pod_fits_a_restricted_namespace(render: Render) -> None:
-    objects = render()
-    pod = _pod(objects)["spec"]
-
-    assert pod["securityContext"] == {
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    assert _container(objects)["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert [set(volume) for volume in pod["volumes"]] == [{"name", "configMap"}]
-
-
-def test_two_operators_never_run_at_a_time(render: Render) -> None:
-    deployment = _one(render(), "Deployment")["spec"]
-
-    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
-
-
-@pytest.mark.parametrize("options", [(), *((_values(name),) for name in SETS)])
-def test_selectors_find_the_pod_whatever_labels_a_user_adds(
-    render: Render, options: tuple[str, ...]
-) -> None:
-    objects = render(*options)
-    labels = _pod(objects)["metadata"]["labels"]
-    selectors = [_one(objects, "Deployment")["spec"]["selector"]["matchLabels"]]
-    selectors += [service["spec"]["selector"] for service in _of(objects, "Service")]
-
-    for selector in selectors:
-        assert selector.items() <= labels.items()
-        assert selector["app.kubernetes.io/instance"] == "demo"
-
-
-def test_every_object_has_the_users_labels_and_the_charts_own_win(render: Render) -> None:
-    for obj in render(_values("everything.yaml")):
-        labels = obj["metadata"]["labels"]
-        assert labels["team"] == "inference"
-        assert labels["app.kubernetes.io/instance"] == "demo"
-
-
-def test_ports_agree(render: Render) -> None:
-    objects = render(_values("everything.yaml"))
-    container = _container(objects)
-    service = _one(objects, "Service")["spec"]
-
-    assert container["ports"][0]["containerPort"] == _settings(objects).http_port
-    assert service["ports"][0]["port"] == _settings(objects).http_port
-    for probe in ("livenessProbe", "readinessProbe"):
-        assert container[probe]["httpGet"]["port"] == container["ports"][0]["name"]
-
-
-def test_a_digest_wins_over_the_tag(render: Render) -> None:
-    image = _container(render(_values("everything.yaml")))["image"]
-
-    assert image == "localhost:5000/mirror/moriio-operator@sha256:" + 4 * "0123456789abcdef"
+    assert of_kind(render("--set", "crds.install=false"), "CustomResourceDefinition") == []
 
 
 @pytest.fixture

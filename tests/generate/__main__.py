@@ -1,6 +1,7 @@
-"""`python -m generate [--check]`: the CRD, in the two places that hold it, and the reference.
+"""`python -m generate [--check]`: the CRD, where it is held, the reference, two files of the chart.
 
-Each file is a pure function of the models, so the check is a comparison of bytes.
+Each file is a pure function of the models or of the chart's values, so the check is a comparison of
+bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from moriio_operator.api import crd
 
-from generate import reference
+from generate import chart_readme, chart_schema, reference
+from generate.chart_values import CHART
 
 ROOT = Path(__file__).parents[2]
 CRD_FILE = "moriio.dev_pddeployments.yaml"
@@ -21,7 +23,9 @@ def files() -> dict[Path, str]:
     definition = crd.render()
     return {
         ROOT / "crds" / CRD_FILE: definition,
-        ROOT / "charts/moriio-operator/files" / CRD_FILE: definition,
+        CHART / "files" / CRD_FILE: definition,
+        CHART / "values.schema.json": chart_schema.render(),
+        CHART / "README.md": chart_readme.render(),
         ROOT / "docs/reference.md": reference.render(),
     }
 

@@ -19,7 +19,10 @@ class Call:
     """One request that was answered."""
 
     user: str
+    # Where the request came from: an address of a pod, or of the host.
+    source: str
     verb: str
+    group: str
     resource: str
     subresource: str
     namespace: str
@@ -46,7 +49,9 @@ def calls(log: Path, *, since: datetime | None = None) -> Iterator[Call]:
             continue
         yield Call(
             user=event["user"]["username"],
+            source=event.get("sourceIPs", [""])[0],
             verb=event["verb"],
+            group=reference.get("apiGroup", ""),
             resource=reference.get("resource", ""),
             subresource=reference.get("subresource", ""),
             namespace=reference.get("namespace", ""),

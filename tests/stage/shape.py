@@ -8,6 +8,8 @@ from bed.cache import REPO
 from bed.config import BedConfig
 from bed.images import ImageSpec
 
+from stage import nextversion
+
 ENGINE_STUB = ImageSpec(
     "engine-stub", REPO / "images/engine-stub/Dockerfile", REPO / "images/engine-stub"
 )
@@ -25,7 +27,13 @@ HOST_PATH_PREFIXES = (ENVIRONMENT_PATH, MODELS_PATH)
 
 def serving_bed() -> BedConfig:
     """Give a bed of two nodes that can run the operator, routers and real engines."""
-    specs = (images.OPERATOR, images.ROUTER, images.ENGINE_CPU_THIN, ENGINE_STUB)
+    specs = (
+        images.OPERATOR,
+        nextversion.image(),
+        images.ROUTER,
+        images.ENGINE_CPU_THIN,
+        ENGINE_STUB,
+    )
     return BedConfig(
         nodes=2,
         mounts={ENVIRONMENT_PATH: engine_env.environment(), MODELS_PATH: engine_env.models()},

@@ -8,7 +8,7 @@ pods; it checks no schema and defaults nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube, Object
@@ -43,6 +43,8 @@ class MemoryKube(Kube):
         self.writes: list[str] = []
         self.logs: dict[tuple[str, str, str], str] = {}
         self.refuse: Refusal = lambda _verb, _obj: None
+        # Awaited once, before the so many'th write: what others do meanwhile.
+        self.meanwhile: tuple[int, Callable[[], Awaitable[None]]] | None = None
         self._version = 0
         self._crash: tuple[int, bool] | None = None
         for obj in objects:
@@ -100,13 +102,20 @@ class MemoryKube(Kube):
         ]
         return found, str(self._version)
 
+    async def _let_others(self) -> None:
+        if self.meanwhile is not None and self.meanwhile[0] <= len(self.writes):
+            act, self.meanwhile = self.meanwhile[1], None
+            await act()
+
     async def create(self, obj: Object, manager: str, *, dry_run: bool = False) -> Object:
+        await self._let_others()
         self._check("rehearse" if dry_run else "create", obj)
         if (kind_of(obj).kind, obj["metadata"]["name"]) in self.objects:
             raise AlreadyExistsError(409, "AlreadyExists", "the name is taken")
         return _copy(obj) if dry_run else self._write("create", obj, lambda: self.put(obj))
 
     async def apply(self, obj: Object, manager: str, subresource: str | None = None) -> Object:
+        await self._let_others()
         self._check("apply", obj)
         metadata = obj["metadata"]
         live = self.objects.get((obj["kind"], metadata["name"]))
@@ -115,7 +124,24 @@ class MemoryKube(Kube):
             raise NotFoundError(404, "NotFound", "no such object")
         if expected is not None and (live or {}).get("metadata", {})["resourceVersion"] != expected:
             raise ConflictError(409, "Conflict", "the object has been modified")
-        return self._write("apply", obj, lambda: self.put(_applied(live or {}, obj, subresource)))
+        wanted = _applied(live or {}, obj, subresource)
+        if live is not None and _same(live, wanted):
+            # Checked and not stored: no new version, and no write that a crash could fall on.
+            return _copy(live)
+        return self._write("apply", obj, lambda: self.put(wanted))
+
+    async def update(self, obj: Object) -> Object:
+        self._check("update", obj)
+        metadata = obj["metadata"]
+        live = self.objects.get((obj["kind"], metadata["name"]))
+        if live is None:
+            raise NotFoundError(404, "NotFound", "no such object")
+        if live["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise ConflictError(409, "Conflict", "the object has been modified")
+        return self._write("update", obj, lambda: self.put(obj))
+
+    async def own(self, kind: Kind, namespace: str, name: str, manager: str) -> None:
+        """Take over nothing: fields have no owners here."""
 
     async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
         """Give what a test wrote there; as from the API, the last lines only."""
@@ -125,6 +151,7 @@ class MemoryKube(Kube):
         return "\n".join(text.splitlines()[-lines:])
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
+        await self._let_others()
         live = self.objects.get((kind.kind, name))
         if live is None:
             return
@@ -159,9 +186,18 @@ class MemoryKube(Kube):
         return _copy(made)
 
 
+def _same(live: Object, wanted: Object) -> bool:
+    return {**live, "metadata": {}} == {**wanted, "metadata": {}} and all(
+        live["metadata"].get(key) == value
+        for key, value in wanted["metadata"].items()
+        if key != "resourceVersion"
+    )
+
+
 def _applied(live: Object, obj: Object, subresource: str | None) -> Object:
     if subresource is not None:
         return {**live, subresource: obj[subresource]}
     kept = {key: live["metadata"][key] for key in ("uid",) if live}
-    status = {"status": live["status"]} if "status" in live else {}
-    return {**obj, **status, "metadata": {**obj["metadata"], **kept}}
+    # What an apply never spoke of is not taken away; of single fields nobody keeps account here.
+    rest = {key: value for key, value in live.items() if key not in obj}
+    return {**obj, **rest, "metadata": {**obj["metadata"], **kept}}

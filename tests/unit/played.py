@@ -22,14 +22,16 @@ class Operator:
     def __init__(self, kube: MemoryKube, policy: Policy = POLICY, ports: PortRange = PORTS) -> None:
         self.kube = kube
         self.time = NOW
-        self._reconcile = Reconciler(kube, policy, INSTALLATION, ports, self.now)
+        self.installation = INSTALLATION
+        self._policy, self._ports = policy, ports
 
     def now(self) -> datetime:
         return self.time
 
     async def step(self) -> float | None:
-        """One pass."""
-        return await self._reconcile(KEY)
+        """One pass, as after a resync: whatever a test did to the world, no event told of it."""
+        reconcile = Reconciler(self.kube, self._policy, self.installation, self._ports, self.now)
+        return await reconcile(KEY)
 
     async def settle(self) -> None:
         """Passes, pods that become ready and pods that go, until nothing is written any more."""

@@ -11,12 +11,10 @@ from typing import Any
 import yaml
 from moriio_operator.api import names
 from moriio_operator.api.names import ROLES
-from moriio_operator.build.children import children
-from moriio_operator.build.engine import engine_pod
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import block_size
 from moriio_operator.plan.revision import revision
 
-from unit.samples import FULL, INSTALLATION, MINIMAL, Json, owner
+from unit.samples import FULL, MINIMAL, Json, children_of, engine_pod, owner
 
 FOLDER = Path(__file__).with_name("golden")
 SPECS: dict[str, Json] = {"minimal": MINIMAL, "full": FULL}
@@ -36,13 +34,12 @@ def objects(name: str) -> list[Json]:
     """All children and one engine a role."""
     whose = owner({}, base=SPECS[name])
     made = revision(whose.spec)
-    found = children(whose, made, INSTALLATION)
+    found = children_of(whose, made)
     cursor = 0
     for role in ROLES:
-        block = PortBlock(base=20_000 + cursor, ranks=whose.spec.role(role).parallelism.tensor)
         pod = names.engine_pod(whose.name, role, cursor)
-        found.append(engine_pod(whose, pod, role, made, block))
-        cursor += block.size
+        found.append(engine_pod(whose, pod, role, made, 20_000 + cursor))
+        cursor += block_size(whose.spec.role(role).parallelism.tensor)
     return found
 
 

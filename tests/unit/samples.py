@@ -13,12 +13,14 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.names import Role
 from moriio_operator.api.status import EngineState
-from moriio_operator.build.children import Installation
-from moriio_operator.build.engine import engine_pod
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.build.children import Installation, children
+from moriio_operator.build.engine import engine_template
+from moriio_operator.build.incarnation import incarnation
+from moriio_operator.build.sealed import sealed_engines, sealed_router
+from moriio_operator.contract.ports import block_size
 from moriio_operator.plan.engine import Engine, Trouble
 from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.plan.ports import PortBlock, PortRange
 
 Json = dict[str, Any]
 
@@ -26,8 +28,17 @@ NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 UID = "4a7cbb6e-0000-4000-8000-000000000001"
 REVISION = "bcdfghjk"
 PORTS = PortRange(20_000, 20_999)
+# Ports of an engine of one rank.
+BLOCK_SIZE = block_size(1)
 POLICY = Policy(privileged_namespaces=["team"], host_path_prefixes=["/srv/models"])
-INSTALLATION = Installation("operator:1", "moriio-registrar")
+INSTALLATION = Installation("operator:1", "ClusterRole", "moriio-registrar")
+
+# The operator's settings, as the chart writes them; all else is left to its default.
+SETTINGS: Json = {
+    "registrarImage": "operator:1",
+    "registrarRole": {"kind": "ClusterRole", "name": "moriio-registrar"},
+    "leaderElection": {"leaseNamespace": "moriio-system", "leaseName": "moriio-operator"},
+}
 
 MINIMAL: Json = {
     "model": {"name": "org/model", "servedName": "model"},
@@ -146,6 +157,18 @@ def owner(change: Json | None = None, *, base: Json = MINIMAL, name: str = "llm"
     return Owner(name=name, namespace="team", uid=UID, generation=1, spec=spec(change, base))
 
 
+def engine_pod(whose: Owner, name: str, role: Role, revision: str, base: int) -> Json:
+    """The pod of an engine whose ports begin at `base`."""
+    return incarnation(whose, name, engine_template(whose, role, revision), base)
+
+
+def children_of(whose: Owner, revision: str = REVISION) -> list[Json]:
+    """All children but engines."""
+    engines = sealed_engines(whose, revision)
+    router = sealed_router(whose, revision, INSTALLATION.registrar_image)
+    return children(whose, revision, engines, router, INSTALLATION)
+
+
 def template_owner(template: Any, role: Role = Role.DECODE) -> Owner:
     """A PDDeployment whose role has this pod template."""
     return owner({role.value: {"podTemplate": template}})
@@ -163,8 +186,9 @@ def pod(
     """An engine pod as the API gives it."""
     whose = whose or owner()
     name = names.engine_pod(whose.name, role, serial)
-    block = PortBlock(base=PORTS.start + serial % PORTS.length, ranks=ranks)
-    made = engine_pod(whose, name, role, revision, block)
+    if ranks != 1:
+        whose = owner({role.value: {"parallelism": {"tensor": ranks}}}, name=whose.name)
+    made = engine_pod(whose, name, role, revision, PORTS.start + serial % PORTS.length)
     made["metadata"]["uid"] = f"uid-of-{name}"
     made["status"] = status or {"phase": "Pending"}
     return made
@@ -213,7 +237,7 @@ def engine(
         uid=f"uid-of-{name}",
         role=role,
         revision=revision,
-        ports=PortBlock(base=PORTS.start + serial % PORTS.length, ranks=1),
+        ports=PortBlock(PORTS.start + serial % PORTS.length, BLOCK_SIZE),
         state=state,
         serial=serial,
         trouble=trouble,

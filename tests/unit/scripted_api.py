@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio import client as official
-from moriio_operator.kube.client import CallObserver, Kube
+from moriio_operator.kube.client import CallObserver, Kube, WriteCheck
 
 from unit.samples import Json
 
@@ -117,14 +117,16 @@ def page(items: list[Json], version: str = "10", *, more: str = "") -> Answer:
 
 
 @asynccontextmanager
-async def serving(api: ScriptedApi, observe: CallObserver | None = None) -> AsyncIterator[Kube]:
+async def serving(
+    api: ScriptedApi, observe: CallObserver | None = None, check: WriteCheck = lambda: None
+) -> AsyncIterator[Kube]:
     """Serve, and give a client of it."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", api.handle)
     server = TestServer(app)
     await server.start_server(shutdown_timeout=0)
     client = official.ApiClient(official.Configuration(host=str(server.make_url("")).rstrip("/")))
-    kube = Kube(client, observe) if observe else Kube(client)
+    kube = Kube(client, observe or (lambda *_: None), check)
     try:
         yield kube
     finally:

@@ -5,19 +5,27 @@ from __future__ import annotations
 import pytest
 from moriio_operator.api import names
 from moriio_operator.api.names import ROLES, Role
-from moriio_operator.build.children import children
-from moriio_operator.build.engine import engine_pod
 from moriio_operator.build.services import endpoint
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import layout
 from moriio_operator.kube.kinds import CHILDREN, kind_of
 
-from unit.samples import FULL, INSTALLATION, MINIMAL, REVISION, UID, Json, laid_over, owner
+from unit.samples import (
+    FULL,
+    MINIMAL,
+    REVISION,
+    UID,
+    Json,
+    children_of,
+    engine_pod,
+    laid_over,
+    owner,
+)
 
 BOTH = pytest.mark.parametrize("base", [MINIMAL, FULL], ids=["minimal", "full"])
 
 
 def built(base: Json = MINIMAL, name: str = "llm") -> dict[str, Json]:
-    made = children(owner({}, base=base, name=name), REVISION, INSTALLATION)
+    made = children_of(owner({}, base=base, name=name))
     return {f"{child['kind']} {child['metadata']['name']}": child for child in made}
 
 
@@ -42,7 +50,13 @@ def flag(container: Json, name: str) -> str:
 @BOTH
 def test_a_router_finds_its_services_and_rights_ready(base: Json) -> None:
     kinds = [key.split()[0] for key in built(base)]
-    assert kinds == ["Service"] * 3 + ["ServiceAccount", "RoleBinding", "Deployment"]
+    assert kinds == [
+        *["Service"] * 3,
+        "ServiceAccount",
+        "RoleBinding",
+        *["ControllerRevision"] * 2,
+        "Deployment",
+    ]
 
 
 @BOTH
@@ -61,9 +75,7 @@ def test_a_roles_service_selects_its_engines_and_no_others(base: Json, role: Rol
     selector = service(role, base)["spec"]["selector"]
     for other in ROLES:
         for revision in (REVISION, "otherrev"):
-            pod = engine_pod(
-                owner({}, base=base), "llm-x-0", other, revision, PortBlock(base=1, ranks=1)
-            )
+            pod = engine_pod(owner({}, base=base), "llm-x-0", other, revision, 20_000)
             chosen = selector.items() <= pod["metadata"]["labels"].items()
             assert chosen == (other is role and revision == REVISION)
 
@@ -73,7 +85,7 @@ def test_a_roles_service_selects_its_engines_and_no_others(base: Json, role: Rol
 def test_a_roles_service_carries_every_port_of_its_engines_by_name(base: Json, role: Role) -> None:
     spec = service(role, base)["spec"]
     ranks = owner({}, base=base).spec.role(role).parallelism.tensor
-    wanted = set(PortBlock(base=1, ranks=ranks).named())
+    wanted = set(layout(ranks))
     assert {port["name"] for port in spec["ports"]} == wanted
     assert all(port["targetPort"] == port["name"] for port in spec["ports"])
     assert len({port["port"] for port in spec["ports"]}) == len(wanted)
@@ -201,3 +213,15 @@ def test_children_of_two_deployments_never_share_a_name() -> None:
     # One deployment may be named as another's child.
     for other in ("llm-router", "llm-prefill", f"llm-router-{REVISION}"):
         assert not built().keys() & built(name=other).keys()
+
+
+def test_routers_send_the_key_that_engines_ask_for() -> None:
+    change: Json = {"engine": {"apiKeySecretKeyRef": {"name": "api", "key": "key"}}}
+    made = children_of(owner(change))[-1]["spec"]["template"]["spec"]["containers"][0]
+    assert made["env"] == [
+        {
+            "name": "OPENAI_API_KEY",
+            "valueFrom": {"secretKeyRef": {"name": "api", "key": "key"}},
+        }
+    ]
+    assert "env" not in containers()["router"]

@@ -7,20 +7,18 @@ from typing import Any
 
 import pytest
 from moriio_operator.api.names import ROLES, Role
-from moriio_operator.build.engine import engine_pod
 from moriio_operator.contract import vllm
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import layout
 
-from unit.samples import FULL, MINIMAL, REVISION, UID, Json, owner
-
-BLOCK = PortBlock(base=20_100, ranks=1)
+from unit.samples import FULL, MINIMAL, REVISION, UID, Json, engine_pod, laid_over, owner
 
 
 def built(
     change: Json | None = None, base: Json = MINIMAL, role: Role = Role.PREFILL, ranks: int = 1
 ) -> Json:
-    block = PortBlock(base=20_100, ranks=ranks)
-    return engine_pod(owner(change, base=base), f"llm-{role}-100", role, REVISION, block)
+    wish = laid_over(change or {}, {role.value: {"parallelism": {"tensor": ranks}}})
+    whose = owner(wish if ranks != 1 else change, base=base)
+    return engine_pod(whose, f"llm-{role}-100", role, REVISION, 20_100)
 
 
 def container(pod: Json) -> Json:
@@ -60,7 +58,7 @@ def test_its_own_address_comes_first_and_can_be_expanded(base: Json) -> None:
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_every_port_of_its_block_is_declared_under_its_name(ranks: int) -> None:
     declared = {p["name"]: p["containerPort"] for p in container(built(ranks=ranks))["ports"]}
-    assert declared == PortBlock(base=20_100, ranks=ranks).named()
+    assert declared == {name: 20_100 + offset for name, offset in layout(ranks).items()}
 
 
 @BOTH
@@ -218,3 +216,22 @@ def test_sidecars_stand_beside_the_engine() -> None:
 def test_a_pod_is_plain_json(base: Json) -> None:
     pod = built(base=base)
     assert json.loads(json.dumps(pod)) == pod
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_secrets_come_by_reference_and_in_no_argument(role: Role) -> None:
+    change: Json = {
+        "model": {"tokenSecretKeyRef": {"name": "hub", "key": "token"}},
+        "engine": {"apiKeySecretKeyRef": {"name": "api", "key": "key"}},
+    }
+    pod = built(change, role=role)
+    found = {name: variables(pod)[name]["valueFrom"] for name in ("HF_TOKEN", "VLLM_API_KEY")}
+    assert found == {
+        "HF_TOKEN": {"secretKeyRef": {"name": "hub", "key": "token"}},
+        "VLLM_API_KEY": {"secretKeyRef": {"name": "api", "key": "key"}},
+    }
+    assert "--api-key" not in container(pod)["args"]
+
+
+def test_without_references_no_secret_is_asked_for() -> None:
+    assert {"HF_TOKEN", "VLLM_API_KEY"}.isdisjoint(variables(built()))

@@ -13,10 +13,13 @@ import yaml
 from moriio_operator import __version__
 from moriio_operator.api import crd
 from moriio_operator.plan.policy import Policy
-from moriio_operator.runtime.settings import Ports, Settings
+from moriio_operator.runtime.settings import LeaderElection, Ports, RegistrarRole, Settings
+
+from unit.samples import SETTINGS
 
 REPO = Path(__file__).parents[2]
 CHART = REPO / "charts/moriio-operator"
+EVERYTHING = REPO / "tests/chart_values/everything.yaml"
 CRD_FILE = "moriio.dev_pddeployments.yaml"
 
 # Kubernetes' own objects in values: free inside, so a leaf for us.
@@ -66,21 +69,6 @@ def _objects(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
         yield from _objects(schema["items"], f"{path}[]")
 
 
-def _comments() -> dict[str, str]:
-    """Give the comment on the line above each value, by the value's path."""
-    comments: dict[str, str] = {}
-    path: list[str] = []
-    above = ""
-    for line in (CHART / "values.yaml").read_text().splitlines():
-        if found := re.match(r"( *)([A-Za-z]+):", line):
-            path = [*path[: len(found[1]) // 2], found[2]]
-            if above:
-                comments[".".join(path)] = above
-        comment = re.match(r" *# (.+)", line)
-        above = comment[1] if comment else ""
-    return comments
-
-
 def _template(name: str) -> str:
     return (CHART / "templates" / name).read_text()
 
@@ -101,6 +89,25 @@ def test_values_and_schema_know_the_same_keys() -> None:
     assert {path for path, _ in _leaves(_values())} == set(_schema_leaves(_schema()))
 
 
+def test_the_set_everything_holds_every_value_other_than_its_default() -> None:
+    # It names no namespaces, since rights of the cluster are the wider case.
+    left_out = {"crds.install", "namespaces"}
+    # Only one monitor may be there.
+    left_out |= {f"metrics.podMonitor.{key}" for key in ("enabled", "interval", "labels")}
+    chosen = dict(_leaves(yaml.safe_load(EVERYTHING.read_text())))
+    changed = {path for path, default in _leaves(_values()) if _at(chosen, path) != default}
+
+    assert changed == {path for path, _ in _leaves(_values())} - left_out
+
+
+def _at(chosen: Json, path: str) -> Any:
+    """Give a value of a set; a map is in parts there, and the absence of all is the default."""
+    if path in chosen:
+        return chosen[path]
+    parts = {key: value for key, value in chosen.items() if key.startswith(f"{path}.")}
+    return parts or dict(_leaves(_values()))[path]
+
+
 def test_the_schema_refuses_unknown_keys_of_every_object_of_ours() -> None:
     # Inside Kubernetes' own objects (affinity rules) the API server judges.
     kubernetes = ".affinity."
@@ -113,50 +120,92 @@ def test_the_schema_refuses_unknown_keys_of_every_object_of_ours() -> None:
     assert lenient == {".global"}
 
 
-def test_every_value_has_a_comment_and_the_readme_says_the_same() -> None:
-    comments = _comments()
-    expected = [
-        (path, json.dumps(default), comments.get(path, "no comment in values.yaml"))
-        for path, default in _leaves(_values())
-    ]
-    row = re.compile(r"^\| `([\w.]+)` \| `(.*)` \| (.+) \|$", re.MULTILINE)
-
-    assert row.findall((CHART / "README.md").read_text()) == expected
-    assert {path for path, _ in _leaves(_values())} <= comments.keys()
-
-
 def test_the_settings_file_holds_every_setting_and_no_other() -> None:
     start = _template("_helpers.tpl").index('define "moriio-operator.settings"')
     text = _template("_helpers.tpl")[start:]
     rendered = re.findall(r'^ +"(\w+)" [(.]', text, re.MULTILINE)
-    known = [
-        field.alias for model in (Settings, Policy, Ports) for field in model.model_fields.values()
-    ]
+    models = (Settings, RegistrarRole, LeaderElection, Policy, Ports)
+    known = [field.alias for model in models for field in model.model_fields.values()]
 
     assert sorted(rendered) == sorted(str(alias) for alias in known)
 
 
-@pytest.mark.parametrize("key", ["workers", "resyncSeconds", "logLevel", "httpPort", "namespaces"])
+@pytest.mark.parametrize(
+    "key", ["workers", "resyncSeconds", "logLevel", "httpPort", "namespaces", "policy", "ports"]
+)
 def test_a_default_is_the_operators_own(key: str) -> None:
-    own = Settings(registrar_image="image", registrar_cluster_role="role")
+    own = Settings.model_validate(SETTINGS).model_dump(by_alias=True)
 
-    assert _values()[key] == own.model_dump(by_alias=True)[key]
-
-
-@pytest.mark.parametrize("key", ["policy", "ports"])
-def test_a_group_of_defaults_is_the_operators_own(key: str) -> None:
-    own = Settings(registrar_image="image", registrar_cluster_role="role")
-
-    assert _values()[key] == own.model_dump(by_alias=True)[key]
+    assert _values()[key] == own[key]
 
 
-def test_no_right_reaches_users_by_aggregation() -> None:
-    for template in (CHART / "templates").iterdir():
-        assert "aggregate-to-" not in template.read_text(), template.name
+def test_the_times_of_the_lease_are_the_operators_own() -> None:
+    own = Settings.model_validate(SETTINGS).model_dump(by_alias=True)["leaderElection"]
+
+    assert _values()["leaderElection"] == {
+        key: value for key, value in own.items() if key.endswith("Seconds")
+    }
+
+
+def test_rights_reach_users_by_the_roles_view_and_admin_alone() -> None:
+    reached = {
+        role
+        for template in (CHART / "templates").rglob("*.*")
+        for role in re.findall(r"aggregate-to-(\w+)", template.read_text())
+    }
+
+    assert reached == {"view", "admin"}
 
 
 def test_rights_are_named_never_wild() -> None:
-    rights = re.findall(r"(?:apiGroups|resources|verbs): \[(.*)\]", _template("rbac.yaml"))
+    rights = [
+        right
+        for template in (CHART / "templates").rglob("*.yaml")
+        for right in re.findall(r"(?:apiGroups|resources|verbs): \[(.*)\]", template.read_text())
+    ]
 
-    assert rights
+    assert len(rights) > 30, "the search is blind"
     assert not [right for right in rights if "*" in right]
+
+
+def _annotation(key: str) -> Any:
+    """Give an annotation of the chart, which Artifact Hub reads as YAML."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    return yaml.safe_load(chart["annotations"][f"artifacthub.io/{key}"])
+
+
+def test_the_hub_is_told_of_the_definition_as_it_is() -> None:
+    definition = crd.definition()
+    (told,) = _annotation("crds")
+
+    assert told["name"] == definition["metadata"]["name"]
+    assert told["kind"] == definition["spec"]["names"]["kind"]
+    assert told["version"] == definition["spec"]["versions"][0]["name"]
+
+
+def test_the_hub_shows_the_minimal_example() -> None:
+    example = yaml.safe_load((REPO / "examples/minimal.yaml").read_text())
+
+    assert _annotation("crdsExamples") == [example]
+
+
+def test_the_hub_is_told_of_the_default_image() -> None:
+    (image,) = _annotation("images")
+
+    assert image["image"] == f"{_values()['image']['repository']}:{__version__}"
+
+
+def test_the_hub_is_told_what_changed() -> None:
+    kinds = {"added", "changed", "deprecated", "removed", "fixed", "security"}
+
+    assert _annotation("changes")
+    for change in _annotation("changes"):
+        assert change.keys() == {"kind", "description"}
+        assert change["kind"] in kinds
+
+
+def test_the_hub_is_told_of_license_and_category() -> None:
+    assert _annotation("license") == "Apache-2.0"
+    assert "Apache License" in (REPO / "LICENSE").read_text()
+    assert _annotation("category") == "ai-machine-learning"
+    assert (_annotation("operator"), _annotation("prerelease")) == (True, True)

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from moriio_operator.api.names import Role
 from moriio_operator.contract.connector import kv_transfer_config
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import placeholder
 
 from unit.samples import FULL, MINIMAL, Json, spec
 
-BLOCK = PortBlock(base=20_100, ranks=2)
-
 
 def config(role: Role = Role.PREFILL, base: Json = MINIMAL) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(kv_transfer_config(spec({}, base).connector, role, BLOCK))
+    text = kv_transfer_config(spec({}, base).connector, role)
+    for name, number in (("http", 20_100), ("handshake", 20_102), ("notify", 20_104)):
+        text = text.replace(placeholder(name), str(number))
+    read: dict[str, Any] = json.loads(text)
     return read
 
 

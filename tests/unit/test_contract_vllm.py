@@ -6,15 +6,13 @@ import pytest
 from moriio_operator.api.names import Role
 from moriio_operator.api.owned import is_owned_flag
 from moriio_operator.contract import router, vllm
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import placeholder
 
 from unit.samples import FULL, MINIMAL, Json, spec
 
-BLOCK = PortBlock(base=20_100, ranks=2)
-
 
 def arguments(base: Json = MINIMAL, role: Role = Role.PREFILL) -> list[str]:
-    return vllm.arguments(spec({}, base), role, BLOCK)
+    return vllm.arguments(spec({}, base), role)
 
 
 def value(flag: str, given: list[str]) -> str:
@@ -30,10 +28,10 @@ def test_what_the_operator_owns_is_written_out() -> None:
     given = arguments(FULL)
     assert value("--served-model-name", given) == "big"
     assert value("--host", given) == "0.0.0.0"
-    assert value("--port", given) == "20100"
+    assert value("--port", given) == placeholder("http")
     assert value("--tensor-parallel-size", given) == "2"
     assert value("--shutdown-timeout", given) == "90"
-    assert '"handshake_port":20102' in value("--kv-transfer-config", given)
+    assert f'"handshake_port":{placeholder("handshake")}' in value("--kv-transfer-config", given)
 
 
 def test_every_flag_of_ours_is_refused_from_users() -> None:

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 from moriio_operator.api.names import ROLES
-from moriio_operator.build.children import children
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.observe import World, observe
 from moriio_operator.control.queue import Key
 
 from unit.memory_kube import MemoryKube
-from unit.samples import INSTALLATION, REVISION, Json, laid_over, owner, pod, resource
+from unit.samples import Json, children_of, laid_over, owner, pod, resource
 
 KEY = Key("team", "llm")
 
 
 def ours() -> list[Json]:
-    return children(owner(), REVISION, INSTALLATION)
+    return children_of(owner())
 
 
 async def seen(*objects: Json) -> World:
-    world = await observe(MemoryKube(resource(), *objects), KEY)
+    world = await observe(MemoryKube(resource(status={}), *objects), Knowledge(), KEY)
     assert world is not None
     return world
 
@@ -30,6 +30,7 @@ async def test_engines_and_children_are_told_apart() -> None:
     world = await seen(*ours(), pod(0), pod(4, ROLES[1]))
     assert [p["metadata"]["name"] for p in world.pods] == ["llm-decode-4", "llm-prefill-0"]
     assert sorted(child["kind"] for child in world.children) == [
+        *["ControllerRevision"] * 2,
         "Deployment",
         "RoleBinding",
         *["Service"] * 3,
@@ -74,4 +75,4 @@ async def test_a_child_is_found_by_kind_and_name() -> None:
 async def test_a_deployment_that_is_gone_or_going_has_no_world(*, gone: bool) -> None:
     going = laid_over(resource(), {"metadata": {"deletionTimestamp": "2026-05-04T12:00:00Z"}})
     kube = MemoryKube(pod(), *([] if gone else [going]))
-    assert await observe(kube, KEY) is None
+    assert await observe(kube, Knowledge(), KEY) is None

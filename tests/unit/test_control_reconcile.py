@@ -7,8 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from moriio_operator import __version__
 from moriio_operator.api.names import Role
-from moriio_operator.control.reconcile import HELD_RETRY_S, REFUSED_RETRY_S
+from moriio_operator.build.children import Installation
+from moriio_operator.control.pods import HELD_RETRY_S
+from moriio_operator.control.reconcile import REFUSED_RETRY_S
 from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError
 from moriio_operator.plan.engines import DRAIN_LOOK_S
@@ -48,7 +51,10 @@ def refuse(
 
 
 INVALID = InvalidError(422, "Invalid", "spec.x: Invalid value")
-FORBIDDEN = ForbiddenError(403, "Forbidden", "violates PodSecurity")
+FORBIDDEN = ForbiddenError(403, "Forbidden", "no engines on Sundays")
+INSECURE = ForbiddenError(
+    403, "Forbidden", 'pods "x" is forbidden: violates PodSecurity "baseline"'
+)
 QUOTA = ForbiddenError(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: gpus')
 
 
@@ -60,10 +66,13 @@ async def test_a_new_deployment_gets_everything_in_one_pass_in_the_order_that_cr
     writes = [write for write in operator.kube.writes if "Event" not in write]
     kinds = [" ".join(write.split()[:2]) for write in writes]
     assert kinds == [
-        *["apply Service"] * 3,
-        "apply ServiceAccount",
-        "apply RoleBinding",
-        "apply Deployment",
+        # The fence: a pass over a stale reading ends here.
+        "apply PDDeployment",
+        *["create Service"] * 3,
+        "create ServiceAccount",
+        "create RoleBinding",
+        *["create ControllerRevision"] * 2,
+        "create Deployment",
         "apply PDDeployment",
         *["create Pod"] * 2,
     ]
@@ -115,7 +124,7 @@ async def test_a_change_between_reading_and_writing_creates_nothing() -> None:
     operator = fresh()
 
     def meanwhile(verb: str, obj: Object) -> None:
-        if (verb, obj["kind"]) == ("apply", "Deployment"):
+        if (verb, obj["kind"]) == ("create", "Deployment"):
             operator.change({"engine": {"image": "vllm:2"}})
 
     operator.kube.refuse = meanwhile
@@ -140,7 +149,7 @@ async def test_a_change_of_the_router_alone_restarts_no_engine() -> None:
     operator.change({"router": {"policy": "Random"}})
     await operator.settle()
     written = {write.split()[1] for write in operator.kube.writes if "Event" not in write}
-    assert written == {"Deployment", "PDDeployment"}
+    assert written == {"ControllerRevision", "Deployment", "PDDeployment"}
 
 
 async def test_an_update_stops_the_old_revision_before_it_starts_the_new_one() -> None:
@@ -240,7 +249,7 @@ async def test_a_quota_that_nobody_gives_back_is_told() -> None:
     with_quota(operator, 2)
     operator.change({"decode": {"replicas": 2}})
     assert await operator.step() == REFUSED_RETRY_S
-    assert operator.condition("Accepted").reason == "PodForbidden"
+    assert operator.condition("Accepted").reason == "OverQuota"
     assert "exceeded quota" in operator.condition("Accepted").message
 
 
@@ -255,7 +264,7 @@ async def test_an_engine_on_a_lost_node_does_not_excuse_a_full_quota_for_ever() 
     assert operator.condition("Accepted").status == "True"
     operator.time += timedelta(seconds=1)
     assert await operator.step() == REFUSED_RETRY_S
-    assert operator.condition("Accepted").reason == "PodForbidden"
+    assert operator.condition("Accepted").reason == "OverQuota"
     assert "exceeded quota" in operator.condition("Accepted").message
     assert operator.pods() == ["llm-decode-4", "llm-prefill-0"]
 
@@ -284,15 +293,29 @@ async def test_a_refused_pod_costs_no_port_and_is_told() -> None:
     assert await operator.step() == REFUSED_RETRY_S
     assert (operator.pods(), operator.status.port_cursor) == ([], 0)
     assert operator.condition("Accepted").message == (
-        "spec.prefill: the API server refuses the engine pod: violates PodSecurity; "
-        "spec.decode: the API server refuses the engine pod: violates PodSecurity"
+        "spec.prefill: the API server refuses the engine pod: no engines on Sundays; "
+        "spec.decode: the API server refuses the engine pod: no engines on Sundays"
+    )
+
+
+async def test_a_namespace_that_forbids_privileged_pods_is_named_once_with_the_label() -> None:
+    operator = fresh()
+    operator.kube.refuse = refuse("rehearse", "Pod", INSECURE)
+    assert await operator.step() == REFUSED_RETRY_S
+    assert (operator.pods(), operator.status.port_cursor) == ([], 0)
+    accepted = operator.condition("Accepted")
+    assert accepted.reason == "PodSecurityForbids"
+    assert accepted.message == (
+        "spec.devices.profile: the pod-security level of namespace 'team' forbids privileged "
+        'engines (pods "x" is forbidden: violates PodSecurity "baseline"): the admin labels it '
+        "pod-security.kubernetes.io/enforce=privileged"
     )
 
 
 @pytest.mark.parametrize("error", [INVALID, FORBIDDEN], ids=["invalid", "forbidden"])
 async def test_a_refused_router_is_told_in_the_status(error: ApiError) -> None:
     operator = fresh()
-    operator.kube.refuse = refuse("apply", "Deployment", error)
+    operator.kube.refuse = refuse("create", "Deployment", error)
     assert await operator.step() == HELD_RETRY_S
     accepted = operator.condition("Accepted")
     assert (accepted.status, accepted.reason) == ("False", "ChildRefused")
@@ -441,6 +464,92 @@ async def test_a_refused_spec_changes_nothing_and_what_runs_goes_on() -> None:
     assert operator.condition("Accepted").reason == "TemplateRefused"
     assert operator.condition("Progressing").reason == "NotAccepted"
     assert operator.condition("Ready").status == "True"
+
+
+async def test_while_a_spec_is_refused_what_ends_is_replaced_as_it_was_rendered() -> None:
+    operator = await serving()
+    before = operator.kube.one("Pod", "llm-decode-4")["spec"]
+    dies(operator, "llm-decode-4")
+    operator.change(
+        {
+            "engine": {"image": "vllm:2"},
+            "decode": {"replicas": 5, "podTemplate": {"spec": {"nodeName": "n1"}}},
+        }
+    )
+    assert await operator.step() == REFUSED_RETRY_S
+    assert living(operator) == ["llm-decode-8", "llm-prefill-0"]
+    made = operator.kube.one("Pod", "llm-decode-8")["spec"]["containers"][0]
+    assert made["image"] == before["containers"][0]["image"] == "vllm:1"
+    assert operator.condition("Accepted").reason == "TemplateRefused"
+    assert operator.status.roles[1].desired == 1
+
+
+async def test_against_the_admins_policy_nothing_is_replaced() -> None:
+    operator = await serving()
+    dies(operator, "llm-decode-4")
+    withdrawn = Operator(operator.kube, policy=Policy())
+    assert await withdrawn.step() == REFUSED_RETRY_S
+    assert withdrawn.pods() == ["llm-decode-4", "llm-prefill-0"]
+
+
+async def test_engines_and_routers_are_made_as_the_first_of_their_revision_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = await serving()
+    before = {kind: operator.kube.of_kind(kind) for kind in ("Deployment", "Pod")}
+    # The next operator renders both in another way, and has another registrar.
+    monkeypatch.setattr("moriio_operator.build.sealed.__version__", "9.9.9")
+    monkeypatch.setattr("moriio_operator.contract.vllm.HEALTH_PATH", "/other")
+    newer = Operator(operator.kube)
+    newer.installation = Installation("operator:9", "ClusterRole", "moriio-registrar")
+    await newer.settle()
+    assert {kind: newer.kube.of_kind(kind) for kind in before} == before
+    assert newer.kube.writes == []
+    newer.change({"decode": {"replicas": 2}})
+    await newer.settle()
+    first, second = (newer.kube.one("Pod", f"llm-decode-{n}")["spec"] for n in (4, 8))
+    assert first["containers"][0]["livenessProbe"] == second["containers"][0]["livenessProbe"]
+    (told,) = newer.status.revisions
+    assert (told.rendered_by, told.router_rendered_by) == (__version__, __version__)
+
+    newer.change({"engine": {"image": "vllm:2"}})
+    await newer.settle()
+    (told,) = newer.status.revisions
+    assert (told.name, told.rendered_by) == (newer.status.revision, "9.9.9")
+    assert {
+        pod["spec"]["containers"][0]["livenessProbe"]["httpGet"]["path"]
+        for pod in newer.kube.of_kind("Pod")
+    } == {"/other"}
+    (router,) = newer.kube.of_kind("Deployment")
+    assert router["spec"]["template"]["spec"]["initContainers"][0]["image"] == "operator:9"
+    # Of the old revision nothing is kept.
+    assert len(newer.kube.of_kind("ControllerRevision")) == 2
+
+
+async def test_a_router_that_is_changed_is_rendered_anew_and_its_old_template_goes() -> None:
+    operator = await serving()
+    before = templates(operator)
+    operator.change({"router": {"policy": "Random"}})
+    await operator.settle()
+    assert len(templates(operator)) == 2
+    (kept,) = before & templates(operator)
+    assert "router" not in kept
+
+
+def templates(operator: Operator) -> set[str]:
+    return {obj["metadata"]["name"] for obj in operator.kube.of_kind("ControllerRevision")}
+
+
+async def test_stops_are_fenced_too() -> None:
+    # The status says it all already, so nothing of it is due: the fence alone stands before.
+    operator = await serving()
+    dies(operator, "llm-decode-4")
+    operator.kube.refuse = refuse("delete", "Pod", ApiError(503, "Unavailable", "down"))
+    await operator.step()
+    operator.kube.refuse = refuse("apply", "PDDeployment", ConflictError(409, "Conflict", "stale"))
+    with pytest.raises(ConflictError):
+        await operator.step()
+    assert "deletionTimestamp" not in operator.kube.one("Pod", "llm-decode-4")["metadata"]
 
 
 async def test_a_namespace_without_leave_gets_nothing() -> None:
@@ -621,7 +730,7 @@ async def test_a_child_that_vanished_comes_back() -> None:
     operator = await serving()
     operator.kube.remove("Service", "llm")
     await operator.step()
-    assert operator.kube.writes == ["apply Service llm"]
+    assert operator.kube.writes == ["create Service llm"]
 
 
 async def test_a_child_of_ours_that_lost_its_labels_is_taken_back() -> None:
@@ -653,7 +762,7 @@ async def test_a_binding_to_the_role_of_another_release_is_made_anew() -> None:
     binding["roleRef"]["name"] = "other-registrar"
     operator.kube.refuse = immutable_role_refs(operator)
     await operator.step()
-    assert operator.kube.writes == [f"delete RoleBinding {name}", f"apply RoleBinding {name}"]
+    assert operator.kube.writes == [f"delete RoleBinding {name}", f"create RoleBinding {name}"]
     (made,) = operator.kube.of_kind("RoleBinding")
     assert made["roleRef"] == wish
     assert made["metadata"]["uid"] != uid
@@ -682,7 +791,7 @@ async def test_a_crash_between_a_bindings_end_and_its_return_is_made_good(
         await operator.step()
     await operator.settle()
     (made,) = operator.kube.of_kind("RoleBinding")
-    assert made["roleRef"]["name"] == INSTALLATION.registrar_cluster_role
+    assert made["roleRef"]["name"] == INSTALLATION.registrar_role
 
 
 async def test_an_object_of_another_schema_is_told_and_tried_again() -> None:
@@ -696,6 +805,9 @@ async def test_a_status_that_is_lost_is_made_anew_and_no_living_block_is_given_o
     operator = await serving()
     del operator.kube.one("PDDeployment", "llm")["status"]
     operator.change({"decode": {"replicas": 2}})
+    # It is taken for a new one, until a name is met that one of its own holds.
+    with pytest.raises(ConflictError):
+        await operator.step()
     await operator.settle()
     assert operator.pods() == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
     assert operator.status.port_cursor == 12

@@ -9,6 +9,7 @@ import pytest
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, LastFailure, Status
+from moriio_operator.build.sealed import Sealed
 from moriio_operator.control.status import report
 from moriio_operator.plan.engine import Engine, Trouble
 from moriio_operator.plan.engines import EnginePlan, Failures
@@ -42,13 +43,17 @@ def status(
     planned: EnginePlan | None = None,
     router: Json | None = ROUTER,
     problems: tuple[Problem, ...] = (),
+    seals: tuple[Sealed, ...] = (),
     seconds: float = 0,
 ) -> Status:
+    whose = whose or owner()
+    desired = tuple((role, whose.spec.role(role).replicas) for role in ROLES)
     return report(
-        whose or owner(),
+        whose,
         old or Status(),
         engines,
-        planned or plan(),
+        dataclasses.replace(planned or plan(), desired=desired),
+        seals,
         router,
         problems,
         later(seconds),

@@ -300,3 +300,39 @@ async def test_a_kubeconfig_gives_address_and_token(tmp_path: Path) -> None:
         finally:
             await kube.close()
     assert api.calls[0].headers["Authorization"] == "Bearer secret"
+
+
+async def test_an_update_carries_its_precondition_and_replaces_the_object() -> None:
+    api = ScriptedApi()
+    lease: Json = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "sys", "resourceVersion": "7"},
+        "spec": {"holderIdentity": "me"},
+    }
+    api.add(Answer(lease), error(409, "Conflict"))
+    async with serving(api) as kube:
+        assert await kube.update(lease) == lease
+        with pytest.raises(ConflictError):
+            await kube.update(lease)
+    call = api.calls[0]
+    assert (call.method, call.body) == ("PUT", lease)
+    assert call.path == "/apis/coordination.k8s.io/v1/namespaces/sys/leases/l"
+
+
+async def test_whoever_may_not_write_any_more_still_reads_and_rehearses() -> None:
+    def check() -> None:
+        raise RuntimeError("no longer the leader")
+
+    api = ScriptedApi()
+    api.add(Answer(POD), Answer(POD))
+    async with serving(api, check=check) as kube:
+        assert await kube.get(kinds.POD, "team", "p") == POD
+        assert await kube.create(POD, "me", dry_run=True) == POD
+        with pytest.raises(RuntimeError, match="no longer the leader"):
+            await kube.create(POD, "me")
+        with pytest.raises(RuntimeError, match="no longer the leader"):
+            await kube.apply(POD, "me")
+        with pytest.raises(RuntimeError, match="no longer the leader"):
+            await kube.delete(kinds.POD, "team", "p", "u")
+    assert len(api.calls) == 2

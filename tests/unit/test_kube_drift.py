@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moriio_operator.api.names import ANNOTATION_APPLIED
-from moriio_operator.build.children import children
 from moriio_operator.kube.drift import drifted, stamped
 
-from unit.samples import FULL, INSTALLATION, REVISION, Json, owner
+from unit.samples import FULL, REVISION, Json, children_of, owner
 
 BUILT = {
     f"{child['kind']} {child['metadata']['name']}": stamped(child)
-    for child in children(owner({}, base=FULL), REVISION, INSTALLATION)
+    for child in children_of(owner({}, base=FULL))
 }
 CLIENT = BUILT["Service llm"]
 ROUTER = BUILT[f"Deployment llm-router-{REVISION}"]
@@ -61,7 +60,7 @@ def test_what_was_just_applied_is_no_drift(child: Json) -> None:
 
 def test_resources_with_an_empty_map_are_no_drift() -> None:
     wish = owner({"router": {"resources": {"requests": {}, "limits": {"cpu": "1"}}}})
-    deployment = stamped(children(wish, REVISION, INSTALLATION)[-1])
+    deployment = stamped(children_of(wish)[-1])
     live = served(deployment)
     # The API server leaves empty maps out.
     router(live)["resources"] = {"limits": {"cpu": "1"}}

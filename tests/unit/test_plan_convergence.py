@@ -64,13 +64,17 @@ class World:
         assert len({label(pod, "revision") for pod in pods}) <= 1
         alive = Counter(label(pod, "role") for pod in self.living())
         for role, count in alive.items():
-            # Surplus engines stop in the pass that sees the smaller wish, none is added until then.
-            assert count <= max(self.wished(role), self.most[role])
+            # Surplus engines stop in the pass that sees the smaller wish, none is added until then;
+            # and while a spec is refused, what ran before it is kept whole.
+            assert count <= max(self.wished(role), self.most[role], self.kept(role))
         self.most = alive
 
     def wished(self, role: str) -> int:
         replicas: int = self.operator.kube.one("PDDeployment", "llm")["spec"][role]["replicas"]
         return replicas
+
+    def kept(self, role: str) -> int:
+        return next((r.desired for r in self.operator.status.roles if r.name == role), 0)
 
     def check_ports(self) -> None:
         pods = self.operator.kube.of_kind("Pod")
@@ -166,6 +170,12 @@ def waits(seconds: int) -> Step:
     return act
 
 
+def refuses(*, refused: bool) -> Step:
+    """The user asks for what is refused, or mends it."""
+    template = {"metadata": {"labels": {"moriio.dev/role": "x"}}} if refused else None
+    return changes({"decode": {"podTemplate": template}})
+
+
 INDEX = st.integers(0, 5)
 REPLICAS = st.fixed_dictionaries({"replicas": st.integers(1, 4)})
 STEPS = st.one_of(
@@ -182,6 +192,7 @@ STEPS = st.one_of(
         st.fixed_dictionaries({"engine": st.fixed_dictionaries({"image": st.sampled_from("ab")})}),
     ),
     st.builds(waits, st.sampled_from([1, 15, 700])),
+    st.builds(refuses, refused=st.booleans()),
 )
 
 
@@ -192,6 +203,7 @@ def test_passes_converge_to_the_wish_and_never_break_a_rule_on_the_way(steps: li
     for step in steps:
         step(world)
         world.check()
+    refuses(refused=False)(world)
     world.operator.time += timedelta(hours=1)
     asyncio.run(world.operator.settle())
     world.check()

@@ -7,17 +7,18 @@ from datetime import datetime
 
 import pytest
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import Role
+from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, EngineStatus, LastFailure, RoleStatus, Status
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import block_size
 from moriio_operator.plan import engines as planner
 from moriio_operator.plan.engine import Engine, Trouble
 from moriio_operator.plan.engines import EnginePlan, Failures
-from moriio_operator.plan.ports import PortRange, PortsExhaustedError
+from moriio_operator.plan.ports import PortBlock, PortRange, PortsExhaustedError
 
 from unit.samples import NOW, PORTS, REVISION, engine, later, owner
 
 P, D = Role.PREFILL, Role.DECODE
+SIZES = dict.fromkeys(ROLES, block_size(1))
 READY, ENDED, LEAVING = EngineState.READY, EngineState.ENDED, EngineState.TERMINATING
 
 
@@ -32,7 +33,9 @@ def step(
     now: datetime = NOW,
 ) -> EnginePlan:
     known = status or Status(port_cursor=40)
-    return planner.plan(whose or wish(), known, engines, REVISION, PORTS, now)
+    whose = whose or wish()
+    sizes = {role: block_size(whose.spec.role(role).parallelism.tensor) for role in ROLES}
+    return planner.plan(whose, known, engines, REVISION, sizes, PORTS, now)
 
 
 def born(plan: EnginePlan) -> list[str]:
@@ -233,7 +236,7 @@ def test_while_one_engine_of_an_old_revision_leaves_the_new_one_waits() -> None:
 
 def test_a_new_revision_has_a_clean_crash_record() -> None:
     status = recorded(7)
-    plan = planner.plan(wish(), status, [], "other", PORTS, NOW)
+    plan = planner.plan(wish(), status, [], "other", SIZES, PORTS, NOW)
     assert plan.failures_of(D) == Failures()
     assert len(plan.births) == 2
 
@@ -259,7 +262,7 @@ def test_holding_with_nothing_running_reports_the_wish() -> None:
 
 def test_when_ports_run_out_nothing_is_planned() -> None:
     with pytest.raises(PortsExhaustedError):
-        planner.plan(wish(2, 2), Status(), [], REVISION, PortRange(20_000, 20_011), NOW)
+        planner.plan(wish(2, 2), Status(), [], REVISION, SIZES, PortRange(20_000, 20_011), NOW)
 
 
 def test_tensor_parallel_engines_get_larger_blocks() -> None:
@@ -271,7 +274,7 @@ def test_tensor_parallel_engines_get_larger_blocks() -> None:
 @pytest.mark.parametrize("state", list(EngineState))
 def test_without_a_status_the_cursor_begins_above_every_engine(state: EngineState) -> None:
     whose = owner({"prefill": {"replicas": 2}})
-    wide = replace(engine(44, D), ports=PortBlock(base=20_044, ranks=4))
+    wide = replace(engine(44, D), ports=PortBlock(20_044, block_size(4)))
     plan = step([engine(12, P, state), wide], whose, Status())
     assert born(plan)[0] == "llm-prefill-54"
     assert plan.cursor >= 58

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moriio_operator.contract.ports import PortBlock, block_size
-from moriio_operator.plan.ports import Allocation, PortRange, PortsExhaustedError, allocate
+from moriio_operator.plan.ports import (
+    Allocation,
+    PortBlock,
+    PortRange,
+    PortsExhaustedError,
+    allocate,
+)
 
 SMALL = PortRange(20_000, 20_049)
-RANKS = st.integers(1, 4)
-# What happens to a deployment: an engine comes (with so many ranks), or a living one goes.
-STEPS = st.lists(st.one_of(RANKS, st.just("gone")), max_size=60)
+SIZES = st.sampled_from([4, 6, 8, 10])
+# What happens to a deployment: an engine comes (with so many ports), or a living one goes.
+STEPS = st.lists(st.one_of(SIZES, st.just("gone")), max_size=60)
 
 
 def ports_of(block: PortBlock) -> set[int]:
@@ -80,55 +85,55 @@ def test_the_same_history_gives_the_same_blocks(steps: list[int | str]) -> None:
     assert walk(steps, SMALL) == walk(steps, SMALL)
 
 
-@given(st.integers(0, 10**9), RANKS)
-def test_an_empty_range_always_has_a_block(cursor: int, ranks: int) -> None:
-    made = allocate(cursor, ranks, SMALL)
-    assert made.serial - cursor < block_size(ranks)
+@given(st.integers(0, 10**9), SIZES)
+def test_an_empty_range_always_has_a_block(cursor: int, size: int) -> None:
+    made = allocate(cursor, size, SMALL)
+    assert made.serial - cursor < size
 
 
 def test_blocks_follow_each_other() -> None:
-    first = allocate(0, 1, SMALL)
-    second = allocate(first.cursor, 2, SMALL, [first.ports])
+    first = allocate(0, 4, SMALL)
+    second = allocate(first.cursor, 6, SMALL, [first.ports])
     assert (first.ports.base, second.ports.base) == (20_000, 20_004)
 
 
 def test_a_block_that_would_pass_the_end_begins_anew_at_the_start() -> None:
-    made = allocate(48, 1, SMALL)
+    made = allocate(48, 4, SMALL)
     assert (made.serial, made.ports.base) == (50, 20_000)
 
 
 def test_a_freed_block_is_not_taken_while_later_ones_were_never_used() -> None:
-    first = allocate(0, 1, SMALL)
-    assert allocate(first.cursor, 1, SMALL, []).ports.base == first.ports.base + 4
+    first = allocate(0, 4, SMALL)
+    assert allocate(first.cursor, 4, SMALL, []).ports.base == first.ports.base + 4
 
 
 def test_a_living_block_is_stepped_over() -> None:
-    living = [PortBlock(base=20_000, ranks=1)]
-    assert allocate(50, 1, SMALL, living).ports.base == 20_004
+    living = [PortBlock(20_000, 4)]
+    assert allocate(50, 4, SMALL, living).ports.base == 20_004
 
 
 @pytest.mark.parametrize("room", [2, 3])
 def test_a_hole_that_is_too_small_is_stepped_over(room: int) -> None:
-    living = [PortBlock(base=20_000 + room, ranks=1)]
-    assert allocate(50, 1, SMALL, living).ports.base == 20_004 + room
+    living = [PortBlock(20_000 + room, 4)]
+    assert allocate(50, 4, SMALL, living).ports.base == 20_004 + room
 
 
 def test_a_full_range_says_what_was_wanted_where_and_who_holds_it() -> None:
     ports = PortRange(20_000, 20_007)
-    living = [PortBlock(base=20_000, ranks=1), PortBlock(base=20_004, ranks=1)]
+    living = [PortBlock(20_000, 4), PortBlock(20_004, 4)]
     message = "no 4 contiguous ports are free in 20000-20007, where 2 engines hold theirs"
     with pytest.raises(PortsExhaustedError, match=message):
-        allocate(8, 1, ports, living)
+        allocate(8, 4, ports, living)
 
 
 def test_a_range_smaller_than_a_block_is_exhausted_at_once() -> None:
     with pytest.raises(PortsExhaustedError, match="no 34 contiguous ports are free"):
-        allocate(0, 16, PortRange(20_000, 20_032))
+        allocate(0, 34, PortRange(20_000, 20_032))
 
 
 def test_a_range_of_exactly_one_block_serves_one_engine() -> None:
     ports = PortRange(20_000, 20_003)
-    first = allocate(0, 1, ports)
-    assert allocate(first.cursor, 1, ports).ports == first.ports
+    first = allocate(0, 4, ports)
+    assert allocate(first.cursor, 4, ports).ports == first.ports
     with pytest.raises(PortsExhaustedError):
-        allocate(first.cursor, 1, ports, [first.ports])
+        allocate(first.cursor, 4, ports, [first.ports])

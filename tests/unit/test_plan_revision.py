@@ -8,19 +8,21 @@ import pytest
 from moriio_operator.api.crd import structural
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.names import REVISION_LENGTH
-from moriio_operator.plan.revision import revision
+from moriio_operator.plan.revision import revision, router_revision
 
 from unit.samples import FULL, MINIMAL, Json, spec
 
 SEALED: list[Json] = [
     {"model": {"name": "org/other"}},
     {"model": {"servedName": "other"}},
+    {"model": {"tokenSecretKeyRef": {"name": "hub", "key": "token"}}},
     {"model": {"cache": {"emptyDir": {}}}},
     {"model": {"cache": {"emptyDir": {"sizeLimit": "1Gi"}}}},
     {"model": {"cache": {"persistentVolumeClaim": {"claimName": "claim"}}}},
     {"model": {"cache": {"hostPath": {"path": "/srv/models"}}}},
     {"engine": {"image": "vllm:2"}},
     {"engine": {"imagePullSecrets": [{"name": "pull"}]}},
+    {"engine": {"apiKeySecretKeyRef": {"name": "api", "key": "key"}}},
     {"connector": {"mode": "Write"}},
     {"connector": {"qpPerTransfer": 2}},
     {"connector": {"postBatchSize": 2}},
@@ -71,6 +73,12 @@ def test_a_sealed_field_makes_a_new_revision(change: Json) -> None:
 @pytest.mark.parametrize("change", NOT_SEALED, ids=str)
 def test_counts_and_the_routers_own_settings_do_not(change: Json) -> None:
     assert revision(spec(change)) == revision(spec())
+
+
+@pytest.mark.parametrize("change", [*SEALED, *NOT_SEALED], ids=str)
+def test_routers_are_made_anew_for_all_but_a_count(change: Json) -> None:
+    counts = all("replicas" in role for role in change.values())
+    assert (router_revision(spec(change)) == router_revision(spec())) == counts
 
 
 def fields(node: Json, path: str = "") -> set[str]:

@@ -8,13 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moriio_operator.api.names import Role
-from moriio_operator.build.engine import engine_pod
-from moriio_operator.contract.ports import PortBlock
 from moriio_operator.plan.validate import problems
 
-from unit.samples import POLICY, REVISION, Json, owner, template_owner
-
-BLOCK = PortBlock(base=20_000, ranks=1)
+from unit.samples import POLICY, REVISION, Json, engine_pod, owner, template_owner
 
 
 def told(template: Any) -> list[str]:
@@ -24,7 +20,7 @@ def told(template: Any) -> list[str]:
 
 
 def built(template: Any) -> Json:
-    return engine_pod(template_owner(template), "llm-decode-0", Role.DECODE, REVISION, BLOCK)
+    return engine_pod(template_owner(template), "llm-decode-0", Role.DECODE, REVISION, 20_000)
 
 
 def in_engine(**fields: Any) -> Json:

@@ -10,12 +10,11 @@ import pytest
 from moriio_operator import __version__
 from moriio_operator.api.engine import Mode
 from moriio_operator.api.names import ROLES, Role
-from moriio_operator.build.children import children
 from moriio_operator.node.endpoints import RoleService
 from moriio_operator.runtime.main import main
 from moriio_operator.runtime.settings import Settings
 
-from unit.samples import FULL, INSTALLATION, REVISION, owner
+from unit.samples import FULL, REVISION, SETTINGS, children_of, owner
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_the_router_pods_registrar_understands_its_own_arguments(ran: list[Any]) -> None:
-    deployment = children(owner({}, base=FULL), REVISION, INSTALLATION)[-1]
+    deployment = children_of(owner({}, base=FULL))[-1]
     (container,) = deployment["spec"]["template"]["spec"]["initContainers"]
     assert main(container["args"]) == 0
     assert ran == [
@@ -55,12 +54,10 @@ def test_the_router_pods_registrar_understands_its_own_arguments(ran: list[Any])
 
 def test_the_operator_runs_with_its_settings(ran: list[Any], tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    path.write_text(
-        json.dumps({"registrarImage": "i", "registrarClusterRole": "r", "logLevel": "debug"})
-    )
+    path.write_text(json.dumps({**SETTINGS, "logLevel": "debug"}))
     assert main(["operator", "--config", str(path)]) == 0
     level, settings = ran
-    assert (level, settings.registrar_image) == ("debug", "i")
+    assert (level, settings.registrar_image) == ("debug", "operator:1")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +68,7 @@ def test_the_operator_runs_with_its_settings(ran: list[Any], tmp_path: Path) -> 
         (b"{", "Invalid JSON"),
         (b"\xff\xfe", "settings"),
         (b"{}", "registrarImage"),
-        (b'{"registrarImage": "i", "registrarClusterRole": "r", "x": 1}', "Extra inputs"),
+        (json.dumps({**SETTINGS, "x": 1}).encode(), "Extra inputs"),
     ],
 )
 def test_settings_that_cannot_be_read_are_told_with_the_file(

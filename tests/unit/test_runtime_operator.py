@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.kinds import Kind
+from moriio_operator.kube.lease import Candidacy, Elector
 from moriio_operator.runtime import operator as module
 from moriio_operator.runtime.operator import _until_one_ends, _watch
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry.server import Check
 
 from unit.memory_kube import MemoryKube
+from unit.samples import SETTINGS
 
 
 class Part:
@@ -87,7 +90,9 @@ class LateCrd(MemoryKube):
 async def test_the_watch_begins_when_the_crd_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     kube, queue, watching = LateCrd(), WorkQueue(), asyncio.Event()
 
-    async def watch(enqueue: object, namespaces: list[str], ready: asyncio.Event) -> None:
+    async def watch(
+        enqueue: object, _hear: object, namespaces: list[str], ready: asyncio.Event
+    ) -> None:
         assert kube.asked == 3
         assert namespaces == ["team"]
         assert callable(enqueue)
@@ -96,7 +101,7 @@ async def test_the_watch_begins_when_the_crd_is_there(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(module, "_CRD_RETRY_S", 0)
     monkeypatch.setattr("moriio_operator.runtime.source.run", watch)
-    await asyncio.wait_for(_watch(kube, queue, ["team"], watching), 5)
+    await asyncio.wait_for(_watch(kube, queue, Knowledge(), ["team"], watching), 5)
     assert watching.is_set()
     assert await queue.get() == Key("team", "llm")
 
@@ -130,12 +135,68 @@ def harmless_sigterm() -> Iterator[None]:
 @pytest.mark.usefixtures("harmless_sigterm")
 async def test_sigterm_ends_a_process_that_waits_for_the_crd() -> None:
     kube, other = NoCrd(), Part()
-    watch = _watch(kube, WorkQueue(), [], asyncio.Event())
+    watch = _watch(kube, WorkQueue(), Knowledge(), [], asyncio.Event())
     running = asyncio.create_task(_until_one_ends(watch, other.run()))
     await asyncio.wait_for(kube.asked.wait(), 5)
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.wait_for(running, 5)
     assert other.cancelled
+
+
+@pytest.mark.usefixtures("harmless_sigterm")
+async def test_sigterm_ends_a_standby_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = NoCrd()
+    other = Elector(kube, Candidacy("moriio-system", "moriio-operator", "other"))
+    await other.acquire()
+    checks = list[Check]()
+    monkeypatch.setattr(Kube, "connect", connects_to(kube))
+    monkeypatch.setattr(module, "serve", serves_to(checks))
+    running = asyncio.create_task(module.run(Settings.model_validate(SETTINGS)))
+    async with asyncio.timeout(5):
+        while not checks or checks[1]() is not None:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 5)
+    assert kube.closed
+    assert kube.one("Lease", "moriio-operator")["spec"]["holderIdentity"] == "other"
+
+
+@pytest.mark.usefixtures("harmless_sigterm")
+async def test_a_standby_that_is_cancelled_ends_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = NoCrd()
+    await Elector(kube, Candidacy("moriio-system", "moriio-operator", "other")).acquire()
+    checks = list[Check]()
+    monkeypatch.setattr(Kube, "connect", connects_to(kube))
+    monkeypatch.setattr(module, "serve", serves_to(checks))
+    running = asyncio.create_task(module.run(Settings.model_validate(SETTINGS)))
+    async with asyncio.timeout(5):
+        while not checks or checks[1]() is not None:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.001)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 5)
+
+
+def connects_to(kube: Kube) -> Callable[..., Awaitable[Kube]]:
+    """Give a stand-in for `Kube.connect`."""
+
+    async def connect(*_: object) -> Kube:
+        return kube
+
+    return connect
+
+
+def serves_to(checks: list[Check]) -> Callable[..., AbstractAsyncContextManager[None]]:
+    """Give a stand-in for the health server, which keeps its checks."""
+
+    @asynccontextmanager
+    async def serve(
+        _port: int, _registry: object, *, healthy: Check, ready: Check
+    ) -> AsyncIterator[None]:
+        checks.extend((healthy, ready))
+        yield
+
+    return serve
 
 
 @pytest.mark.usefixtures("harmless_sigterm")
@@ -145,26 +206,18 @@ async def test_a_process_is_ready_once_it_watches_and_tells_why_it_is_not(
     kube, checks = NoCrd(), list[Check]()
     watches, ends = asyncio.Event(), asyncio.Event()
 
-    async def connect(*_: object) -> Kube:
-        return kube
-
-    @asynccontextmanager
-    async def serve(
-        _port: int, _registry: object, *, healthy: Check, ready: Check
-    ) -> AsyncIterator[None]:
-        checks.extend((healthy, ready))
-        yield
-
-    async def watch(_enqueue: object, _namespaces: list[str], watching: asyncio.Event) -> None:
+    async def watch(
+        _enqueue: object, _hear: object, _namespaces: list[str], watching: asyncio.Event
+    ) -> None:
         watching.set()
         watches.set()
         await ends.wait()
 
-    monkeypatch.setattr(Kube, "connect", connect)
-    monkeypatch.setattr(module, "serve", serve)
+    monkeypatch.setattr(Kube, "connect", connects_to(kube))
+    monkeypatch.setattr(module, "serve", serves_to(checks))
     monkeypatch.setattr(module, "_CRD_RETRY_S", 0)
     monkeypatch.setattr("moriio_operator.runtime.source.run", watch)
-    settings = Settings(registrar_image="operator:1", registrar_cluster_role="moriio-registrar")
+    settings = Settings.model_validate(SETTINGS)
     running = asyncio.create_task(module.run(settings))
     await asyncio.wait_for(kube.asked.wait(), 5)
     (healthy, ready) = checks

@@ -11,9 +11,9 @@ from moriio_operator.plan.ports import PortRange
 from moriio_operator.runtime.settings import Settings
 from pydantic import ValidationError
 
-from unit.samples import Json
+from unit.samples import SETTINGS, Json
 
-LEAST: Json = {"registrarImage": "operator:1", "registrarClusterRole": "moriio-registrar"}
+LEAST = SETTINGS
 
 
 def loaded(change: Json, folder: Path) -> Settings:
@@ -70,6 +70,19 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         ({"logLevel": "loud"}, "logLevel"),
         ({"httpPort": 0}, "httpPort"),
         ({"registrarImage": None}, "registrarImage"),
+        ({"registrarRole": {"kind": "Rule", "name": "x"}}, r"registrarRole\.kind"),
+        ({"leaderElection": {"leaseNamespace": "a"}}, r"leaderElection\.leaseName"),
+        *(
+            (
+                {"leaderElection": {**SETTINGS["leaderElection"], **times}},
+                "retryPeriodSeconds must be below renewDeadlineSeconds",
+            )
+            for times in (
+                {"renewDeadlineSeconds": 15},
+                {"retryPeriodSeconds": 10},
+                {"leaseDurationSeconds": 2},
+            )
+        ),
     ],
 )
 def test_what_is_wrong_is_refused_by_its_name(change: Json, named: str, tmp_path: Path) -> None:

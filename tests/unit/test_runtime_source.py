@@ -8,11 +8,12 @@ from typing import Any
 import kopf
 import pytest
 from moriio_operator.api import names
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.runtime import source
 
-from unit.samples import pod
+from unit.samples import Json, children_of, laid_over, owner, pod
 
 Handler = Callable[..., Awaitable[None]]
 
@@ -24,7 +25,15 @@ def enqueued() -> list[Key]:
 
 
 @pytest.fixture
-def handlers(monkeypatch: pytest.MonkeyPatch, enqueued: list[Key]) -> dict[str, Handler]:
+def knowledge() -> Knowledge:
+    """What the operator knows of children."""
+    return Knowledge()
+
+
+@pytest.fixture
+def handlers(
+    monkeypatch: pytest.MonkeyPatch, enqueued: list[Key], knowledge: Knowledge
+) -> dict[str, Handler]:
     """The handlers that are registered with kopf, by kind."""
     found: dict[str, Handler] = {}
 
@@ -32,7 +41,7 @@ def handlers(monkeypatch: pytest.MonkeyPatch, enqueued: list[Key]) -> dict[str, 
         return lambda handler: found.update({plural: handler})
 
     monkeypatch.setattr(kopf.on, "event", event)
-    source._registry(enqueued.append)
+    source._registry(enqueued.append, knowledge.hear)
     return found
 
 
@@ -80,15 +89,49 @@ async def test_a_change_a_deletion_and_a_new_list_make_it_due(
 async def test_an_event_of_a_child_makes_its_owners_key_due(
     handlers: dict[str, Handler], enqueued: list[Key]
 ) -> None:
-    await handlers["pods"](labels=pod()["metadata"]["labels"], namespace="team")
+    await heard(handlers, "pods", pod())
     assert enqueued == [Key("team", "llm")]
+
+
+async def test_a_child_whose_label_was_edited_concerns_its_controller_too(
+    handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    edited = laid_over(pod(), {"metadata": {"labels": {names.LABEL_DEPLOYMENT: "other"}}})
+    await heard(handlers, "pods", edited)
+    assert sorted(enqueued) == [Key("team", "llm"), Key("team", "other")]
+
+
+async def test_the_echo_of_our_own_write_of_a_child_makes_nothing_due(
+    handlers: dict[str, Handler], enqueued: list[Key], knowledge: Knowledge
+) -> None:
+    (service, *_) = children_of(owner())
+    made = laid_over(service, {"metadata": {"uid": "u-2", "resourceVersion": "7"}})
+    knowledge.learn(Key("team", "llm"), kinds.SERVICE, [made])
+    await heard(handlers, "services", made)
+    assert enqueued == []
+    await heard(handlers, "services", laid_over(made, {"metadata": {"resourceVersion": "8"}}))
+    assert enqueued == [Key("team", "llm")]
+
+
+async def heard(handlers: dict[str, Handler], plural: str, obj: Json) -> None:
+    """Tell of an event of a child, as kopf does."""
+    meta = {"uid": "u-1", "resourceVersion": "1", **obj["metadata"]}
+    await handlers[plural](
+        type="MODIFIED",
+        labels=meta["labels"],
+        meta=meta,
+        name=meta["name"],
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+    )
 
 
 @pytest.mark.parametrize("labels", [{}, {names.LABEL_DEPLOYMENT: ""}, {"app": "llm"}])
 async def test_an_event_of_a_stranger_makes_nothing_due(
     labels: dict[str, str], handlers: dict[str, Handler], enqueued: list[Key]
 ) -> None:
-    await handlers["pods"](labels=labels, namespace="team")
+    strange = {"name": "x", "namespace": "team", "labels": labels, "ownerReferences": []}
+    await heard(handlers, "pods", {"metadata": strange})
     assert enqueued == []
 
 

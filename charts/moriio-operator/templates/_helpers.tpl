@@ -10,7 +10,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Name of the ClusterRole that the operator binds to the registrars' ServiceAccounts. */}}
+{{/* Kind of the roles of the operator and of the registrars: cluster-wide, or one a namespace. */}}
+{{- define "moriio-operator.roleKind" -}}
+{{- ternary "Role" "ClusterRole" (not (empty .Values.namespaces)) -}}
+{{- end -}}
+
+{{/* Name of the role that the operator binds to the registrars' ServiceAccounts. */}}
 {{- define "moriio-operator.registrarRole" -}}
 {{- include "moriio-operator.fullname" . }}-registrar
 {{- end -}}
@@ -40,15 +45,57 @@ app.kubernetes.io/component: operator
 {{- toYaml (merge $own $about .Values.commonLabels) -}}
 {{- end -}}
 
+{{/* Labels of what `helm test` is made of: no selector of the operator's may find its pod. */}}
+{{- define "moriio-operator.trialLabels" -}}
+{{- toYaml (merge (dict "app.kubernetes.io/component" "trial") (include "moriio-operator.labels" . | fromYaml)) -}}
+{{- end -}}
+
+{{/* A pod's and its container's part of the Pod Security Standard `restricted`. */}}
+{{- define "moriio-operator.podSecurity" -}}
+runAsNonRoot: true
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+{{- define "moriio-operator.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: ["ALL"]
+{{- end -}}
+
+{{/* Where pods of the chart may run, and how they get there. */}}
+{{- define "moriio-operator.placement" -}}
+{{- $placement := dict -}}
+{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
+{{- with get $.Values $key -}}
+{{- $_ := set $placement $key . -}}
+{{- end -}}
+{{- end -}}
+{{- with $placement -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The operator's settings file: its keys are those of moriio_operator/runtime/settings.py. */}}
 {{- define "moriio-operator.settings" -}}
 {{- $settings := dict
       "namespaces" .Values.namespaces
       "registrarImage" (include "moriio-operator.image" .)
-      "registrarClusterRole" (include "moriio-operator.registrarRole" .)
+      "registrarRole" (dict
+        "kind" (include "moriio-operator.roleKind" .)
+        "name" (include "moriio-operator.registrarRole" .))
+      "leaderElection" (dict
+        "leaseNamespace" (.Release.Namespace)
+        "leaseName" (include "moriio-operator.fullname" .)
+        "leaseDurationSeconds" .Values.leaderElection.leaseDurationSeconds
+        "renewDeadlineSeconds" .Values.leaderElection.renewDeadlineSeconds
+        "retryPeriodSeconds" .Values.leaderElection.retryPeriodSeconds)
       "policy" (dict
         "privilegedNamespaces" .Values.policy.privilegedNamespaces
-        "hostPathPrefixes" .Values.policy.hostPathPrefixes)
+        "hostNetworkNamespaces" .Values.policy.hostNetworkNamespaces
+        "hostPathPrefixes" .Values.policy.hostPathPrefixes
+        "imagePrefixes" .Values.policy.imagePrefixes
+        "maxGpus" .Values.policy.maxGpus)
       "ports" (dict
         "start" .Values.ports.start
         "end" .Values.ports.end)

@@ -31,6 +31,19 @@ ROCE_RULE = rule(
 )
 
 
+TOKEN_RULE = rule(
+    # Written out: to CEL the two roles are of different types, and no list may hold both.
+    "!has(self.model.tokenSecretKeyRef) || !("
+    + " || ".join(
+        f"has(self.{role}.env) && self.{role}.env.exists(e, e.name == '{names.HUB_TOKEN}')"
+        for role in names.ROLES
+    )
+    + ")",
+    f"env must not hold {names.HUB_TOKEN} beside spec.model.tokenSecretKeyRef: remove one of them",
+    ".model.tokenSecretKeyRef",
+)
+
+
 class Profile(StrEnum):
     """How an engine container reaches the devices."""
 
@@ -113,7 +126,7 @@ class Rollout(ApiModel):
 class Spec(ApiModel):
     """The wish: one model, served by prefill and decode engines behind routers."""
 
-    model_config = with_rules(HOST_NETWORK_RULE, ROCE_RULE)
+    model_config = with_rules(HOST_NETWORK_RULE, ROCE_RULE, TOKEN_RULE)
 
     model: Model = Field(description="The model that all engines serve.")
     engine: Engine = Field(description="The container image of prefill and decode alike.")

@@ -90,6 +90,15 @@ class Cache(ApiModel):
     )
 
 
+class SecretKeyRef(ApiModel):
+    """One key of a Secret in the same namespace. The operator itself cannot read Secrets."""
+
+    name: ObjectName = Field(description="Name of the Secret.")
+    key: Annotated[
+        str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")
+    ] = Field(description="Key in the Secret.")
+
+
 class Model(ApiModel):
     """The model that all engines serve."""
 
@@ -102,6 +111,10 @@ class Model(ApiModel):
     served_name: Positional253 = Field(
         description="The name that clients send in `model`. Immutable.",
         json_schema_extra=rules(SERVED_NAME_RULE),
+    )
+    token_secret_key_ref: SecretKeyRef | None = Field(
+        default=None,
+        description="The hub's access token, for models that need one (HF_TOKEN of the engines).",
     )
     cache: Cache | None = Field(
         default=None,
@@ -127,6 +140,13 @@ class Engine(ApiModel):
         max_length=8,
         description="Secrets to pull the engine and router images with.",
         json_schema_extra=list_map("name"),
+    )
+    api_key_secret_key_ref: SecretKeyRef | None = Field(
+        default=None,
+        description="A key that engines ask of their callers, and that the routers send them; it "
+        "closes the engines to others, not the routers to clients. Another reference makes a new "
+        "revision. The Secret's own value must not change while engines use it: to rotate the "
+        "key, make another Secret and refer to that.",
     )
 
 

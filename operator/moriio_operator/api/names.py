@@ -38,6 +38,12 @@ RESERVED_CONTAINERS = (CONTAINER_ENGINE, CONTAINER_ROUTER, CONTAINER_REGISTRAR, 
 # Where the model cache is mounted in an engine container, and what an absolute model path is under.
 CACHE_MOUNT = "/models"
 
+# Environment variables by which secrets reach programs, and never by arguments: the hub's token,
+# the key that an engine asks for, and the key that the router sends.
+HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - a name, no secret
+ENGINE_API_KEY = "VLLM_API_KEY"
+ROUTER_API_KEY = "OPENAI_API_KEY"
+
 REVISION_LENGTH = 8
 # The longest child name that must be one DNS label (63 characters) is a headless Service,
 # `<name>-prefill-<revision>`; an engine pod, `<name>-prefill-<cursor>`, leaves the cursor as many
@@ -68,6 +74,16 @@ def role_service(name: str, role: Role, revision: str) -> str:
 def router(name: str, revision: str) -> str:
     """Name the router Deployment of a revision."""
     return f"{name}-router-{revision}"
+
+
+def engine_templates(name: str, revision: str) -> str:
+    """Name the ControllerRevision that keeps what a revision's engines are made from."""
+    return f"{name}-{revision}"
+
+
+def router_template(name: str, router_revision: str) -> str:
+    """Name the ControllerRevision that keeps what the routers are made from."""
+    return f"{name}-router-{router_revision}"
 
 
 def router_account(name: str) -> str:

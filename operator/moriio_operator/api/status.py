@@ -106,6 +106,18 @@ class RoleStatus(ApiModel):
     )
 
 
+class RevisionStatus(ApiModel):
+    """A revision whose rendered templates are kept."""
+
+    name: Text253 = Field(description="The revision.")
+    rendered_by: Text253 = Field(
+        description="Version of the operator that rendered its engine pods; later ones keep them."
+    )
+    router_rendered_by: Text253 | None = Field(
+        default=None, description="Version of the operator that rendered its router pods."
+    )
+
+
 class Summary(ApiModel):
     """What the columns of `kubectl get` show."""
 
@@ -144,6 +156,12 @@ class Status(ApiModel):
         max_length=32,
         description="Conditions, in the order in which a service comes up.",
         json_schema_extra=list_map("type"),
+    )
+    revisions: list[RevisionStatus] = Field(
+        default_factory=list,
+        max_length=16,
+        description="Revisions whose rendered templates are kept.",
+        json_schema_extra=list_map("name"),
     )
     roles: list[RoleStatus] = Field(
         default_factory=list,

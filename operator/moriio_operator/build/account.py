@@ -1,4 +1,4 @@
-"""The registrar's identity: a ServiceAccount, bound to the chart's read-only ClusterRole.
+"""The registrar's identity: a ServiceAccount, bound to the chart's read-only role.
 
 The operator may bind that one role and cannot make rights up: the chart grants it `bind`.
 """
@@ -24,8 +24,8 @@ def service_account(owner: Owner) -> dict[str, Any]:
     }
 
 
-def role_binding(owner: Owner, cluster_role: str) -> dict[str, Any]:
-    """Bind the ServiceAccount to the registrar's ClusterRole in the owner's namespace only."""
+def role_binding(owner: Owner, role_kind: str, role: str) -> dict[str, Any]:
+    """Bind the ServiceAccount to the registrar's role, in the owner's namespace only."""
     account = names.router_account(owner.name)
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -33,8 +33,8 @@ def role_binding(owner: Owner, cluster_role: str) -> dict[str, Any]:
         "metadata": metadata(owner, account, labels=_LABELS),
         "roleRef": {
             "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": cluster_role,
+            "kind": role_kind,
+            "name": role,
         },
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": owner.namespace}],
     }

@@ -8,7 +8,9 @@ from typing import Any
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import ROLES
 from moriio_operator.build.account import role_binding, service_account
+from moriio_operator.build.incarnation import port_names
 from moriio_operator.build.router import router_deployment
+from moriio_operator.build.sealed import Sealed, controller_revision
 from moriio_operator.build.services import client_service, role_service
 
 
@@ -17,15 +19,23 @@ class Installation:
     """What the chart decided and children refer to."""
 
     registrar_image: str
-    registrar_cluster_role: str
+    registrar_role_kind: str
+    registrar_role: str
 
 
-def children(owner: Owner, revision: str, installation: Installation) -> list[dict[str, Any]]:
+def children(
+    owner: Owner, revision: str, engines: Sealed, router: Sealed, installation: Installation
+) -> list[dict[str, Any]]:
     """Build the desired children of a revision; a router finds its Services and rights ready."""
     return [
         client_service(owner, revision),
-        *(role_service(owner, role, revision) for role in ROLES),
+        *(
+            role_service(owner, role, revision, port_names(engines.templates[role]))
+            for role in ROLES
+        ),
         service_account(owner),
-        role_binding(owner, installation.registrar_cluster_role),
-        router_deployment(owner, revision, installation.registrar_image),
+        role_binding(owner, installation.registrar_role_kind, installation.registrar_role),
+        controller_revision(owner, engines),
+        controller_revision(owner, router),
+        router_deployment(owner, revision, router.router),
     ]

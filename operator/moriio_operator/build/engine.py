@@ -1,7 +1,7 @@
-"""The pod of one engine incarnation.
+"""The template of a role's engine pods.
 
-A plain Pod that is never restarted in place: a restarted container would come back at an address
-that its peers hold stale sessions to. It is created once and never changed.
+An engine is a plain Pod that is never restarted in place: a restarted container would come back at
+an address that its peers hold stale sessions to. It is created once and never changed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.engine import Cache, EngineRole
 from moriio_operator.api.names import Role
+from moriio_operator.build.incarnation import FIRST_PORT
 from moriio_operator.build.merge import merged
-from moriio_operator.build.metadata import engine_labels, metadata
+from moriio_operator.build.metadata import engine_labels
+from moriio_operator.build.secret import secret_variable
 from moriio_operator.contract import vllm
 from moriio_operator.contract.connector import POD_IP
-from moriio_operator.contract.ports import HTTP, PortBlock
+from moriio_operator.contract.ports import HTTP, layout
 
 _STARTUP_PERIOD_S = 2
 
@@ -29,26 +31,20 @@ _DEVICES = (
 )
 
 
-def engine_pod(
-    owner: Owner, name: str, role: Role, revision: str, ports: PortBlock
-) -> dict[str, Any]:
-    """Build the pod of one engine."""
+def engine_template(owner: Owner, role: Role, revision: str) -> dict[str, Any]:
+    """Build the template of a role's engine pods; see `incarnation` for what makes it a pod."""
     template = owner.spec.role(role).pod_template or {}
     user = template.get("metadata") or {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata(
-            owner,
-            name,
-            labels={**(user.get("labels") or {}), **engine_labels(revision, role)},
-            annotations=user.get("annotations"),
-        ),
-        "spec": merged(_spec(owner, role, ports), template.get("spec") or {}),
+    made: dict[str, Any] = {
+        "metadata": {"labels": {**(user.get("labels") or {}), **engine_labels(revision, role)}},
+        "spec": merged(_spec(owner, role), template.get("spec") or {}),
     }
+    if user.get("annotations"):
+        made["metadata"]["annotations"] = user["annotations"]
+    return made
 
 
-def _spec(owner: Owner, role: Role, ports: PortBlock) -> dict[str, Any]:
+def _spec(owner: Owner, role: Role) -> dict[str, Any]:
     spec = owner.spec
     made: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -56,7 +52,7 @@ def _spec(owner: Owner, role: Role, ports: PortBlock) -> dict[str, Any]:
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": vllm.grace_seconds(spec, role),
-        "containers": [_container(owner, role, ports)],
+        "containers": [_container(owner, role)],
         "volumes": [
             *({"name": n, "hostPath": {"path": p, "type": t}} for n, p, t in _DEVICES),
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
@@ -68,17 +64,17 @@ def _spec(owner: Owner, role: Role, ports: PortBlock) -> dict[str, Any]:
     return made
 
 
-def _container(owner: Owner, role: Role, ports: PortBlock) -> dict[str, Any]:
+def _container(owner: Owner, role: Role) -> dict[str, Any]:
     spec = owner.spec
     wish = spec.role(role)
     made: dict[str, Any] = {
         "name": names.CONTAINER_ENGINE,
         "image": spec.engine.image,
-        "args": vllm.arguments(spec, role, ports),
+        "args": vllm.arguments(spec, role),
         "env": _environment(owner, role),
         "ports": [
-            {"name": name, "containerPort": number, "protocol": "TCP"}
-            for name, number in ports.named().items()
+            {"name": name, "containerPort": FIRST_PORT + offset, "protocol": "TCP"}
+            for name, offset in layout(wish.parallelism.tensor).items()
         ],
         "securityContext": {"privileged": True, "capabilities": {"add": ["IPC_LOCK"]}},
         "volumeMounts": [
@@ -108,6 +104,11 @@ def _environment(owner: Owner, role: Role) -> list[dict[str, Any]]:
     plain = vllm.environment(owner.spec, role)
     plain.update((v.name, v.value) for v in owner.spec.role(role).env)
     made.update((name, {"name": name, "value": value}) for name, value in plain.items())
+    token, key = owner.spec.model.token_secret_key_ref, owner.spec.engine.api_key_secret_key_ref
+    if token is not None:
+        made[names.HUB_TOKEN] = secret_variable(names.HUB_TOKEN, token)
+    if key is not None:
+        made[names.ENGINE_API_KEY] = secret_variable(names.ENGINE_API_KEY, key)
     return list(made.values())
 
 

@@ -12,6 +12,7 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import Role
 from moriio_operator.build.metadata import metadata, router_labels
+from moriio_operator.build.secret import secret_variable
 from moriio_operator.contract import router
 
 REGISTRAR_PORT = 8081
@@ -28,8 +29,8 @@ _RESTRICTED = {
 }
 
 
-def router_deployment(owner: Owner, revision: str, registrar_image: str) -> dict[str, Any]:
-    """Build the router Deployment."""
+def router_deployment(owner: Owner, revision: str, template: dict[str, Any]) -> dict[str, Any]:
+    """Build the router Deployment over a rendered pod template."""
     labels = {**names.base_labels(owner.name), **router_labels(revision)}
     selector = {key: labels[key] for key in sorted(labels) if key != names.LABEL_MANAGED_BY}
     return {
@@ -45,16 +46,19 @@ def router_deployment(owner: Owner, revision: str, registrar_image: str) -> dict
                 "type": "RollingUpdate",
                 "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
             },
-            "template": {
-                "metadata": {
-                    "labels": labels,
-                    "annotations": {
-                        "kubectl.kubernetes.io/default-container": names.CONTAINER_ROUTER
-                    },
-                },
-                "spec": _pod_spec(owner, revision, registrar_image),
-            },
+            "template": template,
         },
+    }
+
+
+def router_template(owner: Owner, revision: str, registrar_image: str) -> dict[str, Any]:
+    """Build the template of router pods."""
+    return {
+        "metadata": {
+            "labels": {**names.base_labels(owner.name), **router_labels(revision)},
+            "annotations": {"kubectl.kubernetes.io/default-container": names.CONTAINER_ROUTER},
+        },
+        "spec": _pod_spec(owner, revision, registrar_image),
     }
 
 
@@ -81,7 +85,7 @@ def _pod_spec(owner: Owner, revision: str, registrar_image: str) -> dict[str, An
 
 
 def _router(owner: Owner) -> dict[str, Any]:
-    wish = owner.spec.router
+    wish, key = owner.spec.router, owner.spec.engine.api_key_secret_key_ref
     liveness = {"httpGet": {"path": router.LIVENESS_PATH, "port": "http"}}
     made: dict[str, Any] = {
         "name": names.CONTAINER_ROUTER,
@@ -106,6 +110,8 @@ def _router(owner: Owner) -> dict[str, Any]:
             "failureThreshold": 3,
         },
     }  # fmt: skip
+    if key is not None:
+        made["env"] = [secret_variable(names.ROUTER_API_KEY, key)]
     if wish.resources is not None:
         # An empty map would come back as none, and look like a foreign edit for ever.
         given = wish.resources.model_dump(exclude_none=True)

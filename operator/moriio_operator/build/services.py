@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from moriio_operator.api import names
@@ -9,20 +10,20 @@ from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import Role
 from moriio_operator.build.metadata import engine_labels, metadata, router_labels
 from moriio_operator.contract import router
-from moriio_operator.contract.ports import PortBlock
 
 CLIENT_PORT = router.HTTP_PORT
 
 
-def role_service(owner: Owner, role: Role, revision: str) -> dict[str, Any]:
+def role_service(owner: Owner, role: Role, revision: str, ports: Sequence[str]) -> dict[str, Any]:
     """Build the headless Service of a role: it carries addresses and port numbers, no traffic.
+
+    `ports` are the names that its engines give to theirs.
 
     Not-ready addresses are published, since a registrar must also see who stops; whether an
     engine serves is its endpoint's `serving` condition.
     """
     labels = engine_labels(revision, role)
     # Named target ports resolve per pod; the `port` numbers here are only their distinct labels.
-    block = PortBlock(base=1, ranks=owner.spec.role(role).parallelism.tensor)
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -36,7 +37,7 @@ def role_service(owner: Owner, role: Role, revision: str) -> dict[str, Any]:
             "selector": {names.LABEL_DEPLOYMENT: owner.name, **labels},
             "ports": [
                 {"name": name, "port": number, "targetPort": name, "protocol": "TCP"}
-                for name, number in block.named().items()
+                for number, name in enumerate(ports, start=1)
             ],
         },
     }

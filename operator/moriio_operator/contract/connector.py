@@ -12,7 +12,7 @@ import json
 
 from moriio_operator.api.engine import Connector, Mode
 from moriio_operator.api.names import Role
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import HANDSHAKE, HTTP, NOTIFY, placeholder
 
 # The variable that an engine container takes its own address from (downward API).
 POD_IP = "POD_IP"
@@ -20,17 +20,17 @@ POD_IP = "POD_IP"
 _KV_ROLES = {Role.PREFILL: "kv_producer", Role.DECODE: "kv_consumer"}
 
 
-def kv_transfer_config(connector: Connector, role: Role, ports: PortBlock) -> str:
-    """Give the JSON value of `--kv-transfer-config` for one engine.
+def kv_transfer_config(connector: Connector, role: Role) -> str:
+    """Give the JSON value of `--kv-transfer-config`, with placeholders for the port numbers.
 
     `host_ip` must be an IPv4 literal of the pod (MORI binds exactly it); the kubelet expands the
     variable when the container starts.
     """
     extra = {
         "host_ip": f"$({POD_IP})",
-        "http_port": ports.http,
-        "handshake_port": ports.handshake,
-        "notify_port": ports.notify,
+        "http_port": placeholder(HTTP),
+        "handshake_port": placeholder(HANDSHAKE),
+        "notify_port": placeholder(NOTIFY),
         "read_mode": connector.mode is Mode.READ,
         "backend": "rdma",
         "qp_per_transfer": connector.qp_per_transfer,
@@ -47,4 +47,8 @@ def kv_transfer_config(connector: Connector, role: Role, ports: PortBlock) -> st
         "kv_load_failure_policy": "fail",
         "kv_connector_extra_config": extra,
     }
-    return json.dumps(config, separators=(",", ":"))
+    text = json.dumps(config, separators=(",", ":"))
+    for name in (HTTP, HANDSHAKE, NOTIFY):
+        # They become numbers, which JSON writes without quotes.
+        text = text.replace(json.dumps(placeholder(name)), placeholder(name))
+    return text

@@ -12,7 +12,7 @@ from moriio_operator.api.engine import Mode
 from moriio_operator.api.names import Role
 from moriio_operator.contract import router
 from moriio_operator.contract.connector import kv_transfer_config
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.contract.ports import HTTP, placeholder
 
 HEALTH_PATH = "/health"
 
@@ -23,17 +23,17 @@ ROUTER_NOTICE_SECONDS = 5
 SHUTDOWN_MARGIN_SECONDS = 30
 
 
-def arguments(spec: Spec, role: Role, ports: PortBlock) -> list[str]:
-    """Give the arguments of `vllm serve` for one engine; the user's come last."""
+def arguments(spec: Spec, role: Role) -> list[str]:
+    """Give the arguments of `vllm serve`, with placeholders for ports; the user's come last."""
     engine = spec.role(role)
     return [
         spec.model.name,
         "--served-model-name", spec.model.served_name,
         "--host", "0.0.0.0",  # noqa: S104 - the router and the kubelet come from outside the pod
-        "--port", str(ports.http),
+        "--port", placeholder(HTTP),
         "--tensor-parallel-size", str(engine.parallelism.tensor),
         "--shutdown-timeout", str(spec.rollout.drain_timeout_seconds),
-        "--kv-transfer-config", kv_transfer_config(spec.connector, role, ports),
+        "--kv-transfer-config", kv_transfer_config(spec.connector, role),
         *engine.args,
     ]  # fmt: skip
 

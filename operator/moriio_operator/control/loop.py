@@ -13,10 +13,12 @@ from typing import TypeAlias
 
 import structlog
 
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ConflictError
+from moriio_operator.kube.lease import LeaseLostError
 
 log = structlog.get_logger(__name__)
 
@@ -40,10 +42,17 @@ class Loop:
         self._failures: dict[Key, int] = {}
 
     async def run(self, workers: int) -> None:
-        """Work until cancelled; a worker that dies ends the process (no zombie)."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(self._work())
+        """Work until cancelled; a worker that dies ends the process (no zombie).
+
+        Raises:
+            LeaseLostError: a pass was about to write, and this process leads no more.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(workers):
+                    group.create_task(self._work())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from several
 
     async def _work(self) -> None:
         while True:
@@ -63,6 +72,8 @@ class Loop:
             log.debug("changed meanwhile", key=str(key), error=str(error))
             self._queue.add_later(key, _REST_S)
             return "conflict", _REST_S
+        except LeaseLostError:
+            raise
         except Exception as error:  # noqa: BLE001 - any failure of one object is that object's
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             wait_s = backoff_s(failures) * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
@@ -80,10 +91,13 @@ def backoff_s(failures: int) -> float:
     return float(min(_FIRST_S * 2 ** min(failures - 1, 10), _LONGEST_S))
 
 
-async def resync(kube: Kube, queue: WorkQueue, namespaces: list[str], every_s: float) -> None:
+async def resync(
+    kube: Kube, queue: WorkQueue, knowledge: Knowledge, namespaces: list[str], every_s: float
+) -> None:
     """Make every PDDeployment due now and then: the remedy for whatever no event told."""
     while True:
         await asyncio.sleep(every_s * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
+        knowledge.forget_all()
         try:
             for namespace in namespaces or (None,):
                 items, _ = await kube.list(kinds.PDDEPLOYMENT, namespace)

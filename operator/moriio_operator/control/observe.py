@@ -1,6 +1,7 @@
-"""Read the world of one PDDeployment, live: the object, its engines, its other children.
+"""Read the world of one PDDeployment: the object and its engines, live, and its other children.
 
-Never a cache that events feed: a deletion in a watch gap would never be noticed. Objects that
+Never from a cache that events feed: a deletion in a watch gap would never be noticed. Children are
+known from reading and writing them until an event or the resync puts that in doubt. Objects that
 carry our labels but another controller are not ours, whatever their name.
 """
 
@@ -12,10 +13,12 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.build.metadata import controlled_by
+from moriio_operator.build.sealed import Sealed, read
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube, Object
-from moriio_operator.kube.kinds import Kind
+from moriio_operator.kube.kinds import CONTROLLER_REVISION, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,15 @@ class World:
     pods: tuple[Object, ...]
     children: tuple[Object, ...]
 
+    def sealed(self, name: str) -> Sealed | None:
+        """Find rendered templates that are kept."""
+        kept = self.child(CONTROLLER_REVISION.kind, name)
+        return None if kept is None else read(kept)
+
+    def seals(self) -> list[Sealed]:
+        """Give all rendered templates that are kept."""
+        return [read(child) for child in self.children if child["kind"] == CONTROLLER_REVISION.kind]
+
     def child(self, kind: str, name: str) -> dict[str, Any] | None:
         """Find a child of ours."""
         for child in self.children:
@@ -34,22 +46,32 @@ class World:
         return None
 
 
-async def observe(kube: Kube, key: Key) -> World | None:
+async def observe(kube: Kube, knowledge: Knowledge, key: Key) -> World | None:
     """Read everything about one PDDeployment; None when it is gone or on its way out.
 
     A deleted object's children are the garbage collector's, and a create would race with it.
     """
     resource = await kube.get(kinds.PDDEPLOYMENT, key.namespace, key.name)
     if resource is None or resource["metadata"].get("deletionTimestamp"):
+        knowledge.forget(key)
         return None
     uid = resource["metadata"]["uid"]
     selector = f"{names.LABEL_DEPLOYMENT}={key.name}"
     engines = f"{selector},{names.LABEL_COMPONENT}={names.COMPONENT_ENGINE}"
-    pods, *children = await asyncio.gather(
+    unknown = knowledge.doubtful(key, kinds.CHILDREN, uid)
+    if "status" not in resource:
+        # The status is written before the first child. Should it have been lost, the names of
+        # children are taken, and the next pass, which then finds a status, reads them.
+        for kind in unknown:
+            knowledge.learn(key, kind, ())
+        unknown = []
+    pods, *found = await asyncio.gather(
         _owned(kube, kinds.POD, key.namespace, engines, uid),
-        *(_owned(kube, kind, key.namespace, selector, uid) for kind in kinds.CHILDREN),
+        *(_owned(kube, kind, key.namespace, selector, uid) for kind in unknown),
     )
-    return World(resource, pods, tuple(child for group in children for child in group))
+    for kind, objects in zip(unknown, found, strict=True):
+        knowledge.learn(key, kind, objects)
+    return World(resource, pods, knowledge.children(key))
 
 
 async def _owned(

@@ -1,14 +1,15 @@
 """One pass over one PDDeployment: observe, validate, plan, build, apply, report.
 
-The order of writes is the crash safety: Services, rights and routers first, then the status with
-the port cursor (conditional on the version that was read), then engines. Whoever stops between
-any two of them leaves a state that the next pass completes.
+The order of writes is the crash safety: templates, Services, rights and routers first, then the
+status with the port cursor, then engines. Whoever stops between any two of them leaves a state
+that the next pass completes. Before the first of them stands a write of the status that is
+conditional on the version that was read, so a pass over a stale reading changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import structlog
@@ -18,25 +19,29 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation, children
-from moriio_operator.build.engine import engine_pod
-from moriio_operator.contract.ports import PortBlock
+from moriio_operator.build.incarnation import incarnation
+from moriio_operator.build.sealed import (
+    Sealed,
+    engines_name,
+    router_name,
+    sealed_engines,
+    sealed_router,
+)
 from moriio_operator.control import events
-from moriio_operator.control.children import bring_about
+from moriio_operator.control.children import Hands, bring_about
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.observe import World, observe
+from moriio_operator.control.pods import HELD_RETRY_S, create, stop, with_logs
 from moriio_operator.control.queue import Key
+from moriio_operator.control.record import Record
 from moriio_operator.control.rehearse import rehearse
 from moriio_operator.control.status import report
-from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube, Object
-from moriio_operator.kube.errors import (
-    AlreadyExistsError,
-    ApiError,
-    ForbiddenError,
-    InvalidError,
-)
+from moriio_operator.kube.errors import ApiError
 from moriio_operator.plan import engines as engine_planner
-from moriio_operator.plan.engine import Engine, from_pod, with_last_words
+from moriio_operator.plan.engine import Engine, from_pod
 from moriio_operator.plan.engines import EnginePlan
+from moriio_operator.plan.policy import REASON as REFUSED
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import PortRange, PortsExhaustedError
 from moriio_operator.plan.problem import Problem
@@ -47,10 +52,6 @@ log = structlog.get_logger(__name__)
 
 # A refused spec is tried again now and then: a quota or a foreign object may be gone by then.
 REFUSED_RETRY_S = 30.0
-# A name is often held for a moment only, by what the garbage collector is about to take.
-HELD_RETRY_S = 5.0
-# Lines of the log of an engine that ended without a termination message.
-LAST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,19 @@ class Reconciler:
     installation: Installation
     ports: PortRange
     now: Callable[[], datetime]
+    knowledge: Knowledge = field(default_factory=Knowledge)
 
     async def __call__(self, key: Key) -> float | None:
         """Do one pass; give the seconds after which to look again, if no event comes before."""
-        world = await observe(self.kube, key)
+        try:
+            return await self._once(key)
+        except BaseException:
+            # Whatever was thought to be known may be why.
+            self.knowledge.forget(key)
+            raise
+
+    async def _once(self, key: Key) -> float | None:
+        world = await observe(self.kube, self.knowledge, key)
         if world is None:
             return None
         try:
@@ -88,70 +98,96 @@ class _Pass:
         self.status = Status.from_object(world.resource)
         self.engines = _engines(world)
         self.now = reconciler.now()
+        self.wished = revision_of(owner.spec)
+        self.record = Record(self.kube, world.resource)
+        self.seals = world.seals()
 
     async def run(self) -> float | None:
-        self.engines = [await self._heard(engine) for engine in self.engines]
+        self.engines = await with_logs(self.kube, self.owner, self.status, self.engines)
         problems = validate(self.owner, self.settings.policy)
-        plan = None if problems else self._plan(problems)
-        if plan is not None:
-            plan = await self._rehearsed(plan, problems)
+        plan = None if problems else await self._planned(problems)
         if plan is None or (problems and not self._lives(plan)):
-            await self._report(self._hold(), problems)
-            return REFUSED_RETRY_S
-        if not plan.draining:
-            desired = children(self.owner, plan.revision, self.settings.installation)
-            problems += await bring_about(self.kube, self.owner, self.world, desired)
+            plan = await self._kept(problems)
+        elif not plan.draining:
+            problems += await self._bring_about(plan)
             if problems and not self._lives(plan):
                 await self._report(self._hold(), problems)
                 return HELD_RETRY_S
         await self._report(plan, problems)
+        if plan.stops or plan.births:
+            await self.record.fence()
         # What stops may give back the quota or the GPUs that what starts needs.
         waits = [
             plan.wake_after_s,
             REFUSED_RETRY_S if problems else None,
-            await self._stop(plan.stops),
-            await self._create(self._pods(plan)),
+            await stop(self.kube, self.owner, plan.stops),
+            await create(self.kube, self.owner, self._pods(plan)),
         ]
         return min((wait for wait in waits if wait is not None), default=None)
-
-    async def _heard(self, engine: Engine) -> Engine:
-        """Read the log of an engine that ended without a word, once, before its pod goes."""
-        if engine.mute is None or not engine_planner.newly_ended(self.status, [engine]):
-            return engine
-        try:
-            log_tail = await self.kube.log_tail(
-                self.owner.namespace, engine.pod, engine.mute, LAST_LINES
-            )
-        except ApiError:
-            return engine
-        return with_last_words(engine, log_tail)
 
     def _lives(self, plan: EnginePlan) -> bool:
         """Tell whether the wished revision runs: it is kept whole, whatever else is refused."""
         return not plan.draining and any(e.revision == plan.revision for e in self.engines)
 
-    def _plan(self, problems: list[Problem]) -> EnginePlan | None:
+    async def _planned(self, problems: list[Problem]) -> EnginePlan | None:
+        """Plan for the wish, without the engines that the API server would refuse now."""
         try:
-            return engine_planner.plan(
+            plan = engine_planner.plan(
                 self.owner,
                 self.status,
                 self.engines,
-                revision_of(self.owner.spec),
+                self.wished,
+                self._templates(self.wished).sizes(),
                 self.settings.ports,
                 self.now,
             )
         except PortsExhaustedError as error:
-            remedy = "the admin widens the chart value ports"
-            problems.append(Problem("PortsExhausted", "", f"{error}: {remedy}"))
+            problems.append(_exhausted(error))
             return None
+        return await self._rehearsed(plan, problems)
+
+    async def _kept(self, problems: list[Problem]) -> EnginePlan:
+        """Keep whole what runs, while the spec cannot be acted on; but not against the admin."""
+        hold = self._hold()
+        kept = self.world.sealed(engines_name(self.owner, hold.revision))
+        running = {engine.revision for engine in self.engines}
+        if kept is None or running != {hold.revision} or any(p.reason == REFUSED for p in problems):
+            return hold
+        try:
+            plan = engine_planner.keep(
+                self.owner, self.status, self.engines, kept.sizes(), self.settings.ports, self.now
+            )
+        except PortsExhaustedError:
+            return hold
+        # What is refused of it has no better words than what the wish was refused with.
+        return await self._rehearsed(plan, [])
 
     def _hold(self) -> EnginePlan:
-        revision = revision_of(self.owner.spec)
-        return engine_planner.hold(self.owner, self.status, self.engines, revision, self.now)
+        return engine_planner.hold(self.owner, self.status, self.engines, self.wished, self.now)
+
+    def _templates(self, revision: str) -> Sealed:
+        """Give what a revision's engines are made from: as it was rendered once, or is now."""
+        kept = self.world.sealed(engines_name(self.owner, revision))
+        return kept or sealed_engines(self.owner, revision)
+
+    def _router(self) -> Sealed:
+        kept = self.world.sealed(router_name(self.owner))
+        image = self.settings.installation.registrar_image
+        return kept or sealed_router(self.owner, self.wished, image)
+
+    async def _bring_about(self, plan: EnginePlan) -> list[Problem]:
+        engines, router = self._templates(plan.revision), self._router()
+        desired = children(self.owner, plan.revision, engines, router, self.settings.installation)
+        hands = Hands(self.kube, self.owner, self.settings.knowledge, self.record.fence)
+        problems = await bring_about(hands, self.world, desired)
+        if not problems:
+            self.seals = [engines, router]
+        return problems
 
     def _pods(self, plan: EnginePlan) -> list[Object]:
+        templates = self._templates(plan.revision).templates
         return [
-            engine_pod(self.owner, birth.pod, birth.role, plan.revision, birth.ports)
+            incarnation(self.owner, birth.pod, templates[birth.role], birth.ports.base)
             for birth in plan.births
         ]
 
@@ -174,41 +210,26 @@ class _Pass:
         """Build an engine a role of the revision to come, before the old one is stopped for it."""
         if not (plan.draining and plan.stops):
             return []
+        templates = self._templates(plan.revision).templates
         return [
-            engine_pod(
+            incarnation(
                 self.owner,
                 names.engine_pod(self.owner.name, role, plan.cursor),
-                role,
-                plan.revision,
-                PortBlock(self.settings.ports.start, self.owner.spec.role(role).parallelism.tensor),
+                templates[role],
+                self.settings.ports.start,
             )
             for role in names.ROLES
         ]
 
     async def _report(self, plan: EnginePlan, problems: Sequence[Problem]) -> None:
-        """Write the status if it changed, or if engines are about to be created.
-
-        The write is conditional on the version that was read, so a pass over a stale reading
-        fails here, before it creates anything.
-        """
+        """Write the status if it changed; it does whenever engines are about to be created."""
         serving = names.router(self.owner.name, plan.serving)
         router = self.world.child("Deployment", serving)
-        status = report(self.owner, self.status, self.engines, plan, router, problems, self.now)
-        wanted = status.to_object()
-        if wanted == (self.world.resource.get("status") or {}):
+        status = report(
+            self.owner, self.status, self.engines, plan, self.seals, router, problems, self.now
+        )
+        if not await self.record.write(status):
             return
-        metadata = self.world.resource["metadata"]
-        body = {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "metadata": {
-                "name": metadata["name"],
-                "namespace": metadata["namespace"],
-                "resourceVersion": metadata["resourceVersion"],
-            },
-            "status": wanted,
-        }
-        await self.kube.apply(body, names.STATUS_MANAGER, "status")
         for happening in (
             *events.of_transitions(self.status, status),
             *events.of_ends(plan.newly_ended),
@@ -224,35 +245,9 @@ class _Pass:
         except ApiError as error:
             log.warning("event not posted", key=self.owner.key, error=str(error))
 
-    async def _create(self, pods: Sequence[Object]) -> float | None:
-        """Create engines; one that is refused midway is told by the next pass's rehearsal."""
-        for pod in pods:
-            name = pod["metadata"]["name"]
-            try:
-                await self.kube.create(pod, names.FIELD_MANAGER)
-            except AlreadyExistsError:
-                # Our own twin after a lost answer, or a stranger; the next pass sees which, and
-                # goes on to the next block if it is a stranger.
-                log.warning("engine exists", key=self.owner.key, pod=name)
-                continue
-            except (ForbiddenError, InvalidError) as error:
-                log.warning("engine refused", key=self.owner.key, pod=name, error=str(error))
-                return HELD_RETRY_S
-            log.info("engine created", key=self.owner.key, pod=name)
-        return None
 
-    async def _stop(self, engines: Sequence[Engine]) -> float | None:
-        """Stop engines; one that cannot be stopped must not keep others from being created."""
-        again_s = None
-        for engine in engines:
-            try:
-                await self.kube.delete(kinds.POD, self.owner.namespace, engine.pod, engine.uid)
-            except ApiError as error:
-                log.warning("not stopped", key=self.owner.key, pod=engine.pod, error=str(error))
-                again_s = HELD_RETRY_S
-                continue
-            log.info("engine stopped", key=self.owner.key, pod=engine.pod)
-        return again_s
+def _exhausted(error: PortsExhaustedError) -> Problem:
+    return Problem("PortsExhausted", "", f"{error}: the admin widens the chart value ports")
 
 
 def _engines(world: World) -> list[Engine]:

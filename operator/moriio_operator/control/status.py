@@ -18,10 +18,12 @@ from moriio_operator.api.status import (
     ConditionType,
     EngineState,
     EngineStatus,
+    RevisionStatus,
     RoleStatus,
     Status,
     Summary,
 )
+from moriio_operator.build.sealed import Sealed
 from moriio_operator.build.services import endpoint
 from moriio_operator.control import conditions
 from moriio_operator.plan.engine import Engine
@@ -34,6 +36,7 @@ def report(
     old: Status,
     engines: Sequence[Engine],
     plan: EnginePlan,
+    seals: Sequence[Sealed],
     router: dict[str, Any] | None,
     problems: Sequence[Problem],
     now: datetime,
@@ -53,9 +56,10 @@ def report(
         port_cursor=plan.cursor,
         revision=plan.revision,
         endpoint=endpoint(owner),
-        summary=_summary(owner, engines, made),
+        summary=_summary(plan, engines, made),
         conditions=made,
-        roles=[_role(owner, role, engines, plan) for role in ROLES],
+        revisions=_revisions(seals),
+        roles=[_role(role, engines, plan) for role in ROLES],
         engines=[_engine(engine) for engine in _sorted(engines)],
     )
 
@@ -71,7 +75,7 @@ def _verdicts(
     spec = owner.spec
     serving = [engine for engine in engines if engine.revision == plan.serving]
     roles = [
-        conditions.role_ready(role, serving, spec.role(role).replicas, plan.failures_of(role))
+        conditions.role_ready(role, serving, plan.desired_of(role), plan.failures_of(role))
         for role in ROLES
     ]
     serve = {engine.role for engine in serving if engine.state is EngineState.READY}
@@ -97,13 +101,27 @@ def _settled(router: dict[str, Any] | None, desired: int) -> bool:
     return all(count == desired for count in counts)
 
 
-def _role(owner: Owner, role: Role, engines: Sequence[Engine], plan: EnginePlan) -> RoleStatus:
+def _revisions(seals: Sequence[Sealed]) -> list[RevisionStatus]:
+    """Tell which version of the operator rendered what; a router's template is an addition."""
+    routers = {seal.revision: seal.rendered_by for seal in seals if seal.of_router}
+    return [
+        RevisionStatus(
+            name=seal.revision,
+            rendered_by=seal.rendered_by,
+            router_rendered_by=routers.get(seal.revision),
+        )
+        for seal in sorted(seals, key=lambda seal: seal.name)
+        if not seal.of_router
+    ]
+
+
+def _role(role: Role, engines: Sequence[Engine], plan: EnginePlan) -> RoleStatus:
     mine = [e for e in engines if e.role is role and e.revision == plan.revision]
     failures = plan.failures_of(role)
     return RoleStatus(
         name=role.value,
         revision=plan.revision,
-        desired=owner.spec.role(role).replicas,
+        desired=plan.desired_of(role),
         pods=sum(1 for e in mine if not e.leaves),
         ready=sum(1 for e in mine if e.state is EngineState.READY),
         failures=failures.count,
@@ -131,10 +149,10 @@ def _sorted(engines: Sequence[Engine]) -> list[Engine]:
     return sorted(kept, key=lambda engine: (engine.role, engine.serial))
 
 
-def _summary(owner: Owner, engines: Sequence[Engine], made: Sequence[Condition]) -> Summary:
+def _summary(plan: EnginePlan, engines: Sequence[Engine], made: Sequence[Condition]) -> Summary:
     def count(role: Role) -> str:
         ready = sum(1 for e in engines if e.role is role and e.state is EngineState.READY)
-        return f"{ready}/{owner.spec.role(role).replicas}"
+        return f"{ready}/{plan.desired_of(role)}"
 
     false = (c.reason for c in made if c.status == "False" and c.type != ConditionType.PROGRESSING)
     return Summary(prefill=count(Role.PREFILL), decode=count(Role.DECODE), reason=next(false, ""))

@@ -20,13 +20,17 @@ from kubernetes.aio import config as official_config
 
 from moriio_operator.kube.errors import ExpiredError, NotFoundError, UnreachableError, from_status
 from moriio_operator.kube.kinds import POD, Kind, kind_of
+from moriio_operator.kube.ownership import as_applied
 
 Object: TypeAlias = dict[str, Any]
 # Told of every call: verb, kind, HTTP status (0 = no answer), seconds.
 CallObserver: TypeAlias = Callable[[str, str, int, float], None]
+# Asked before each write; raises to forbid it.
+WriteCheck: TypeAlias = Callable[[], None]
 
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
+_JSON_PATCH = "application/json-patch+json"
 _PAGE = 500
 _TIMEOUT_S = 30
 # A log comes from the pod's node, which may be gone.
@@ -41,16 +45,34 @@ def _ignore(_verb: str, _kind: str, _status: int, _seconds: float) -> None:
     """Observe nothing."""
 
 
+def _allow() -> None:
+    """Let every write pass."""
+
+
 class Kube:
     """The API as the operator uses it: get, list, watch, create, apply, delete."""
 
-    def __init__(self, api: official.ApiClient, observe: CallObserver = _ignore) -> None:
+    def __init__(
+        self,
+        api: official.ApiClient,
+        observe: CallObserver = _ignore,
+        check: WriteCheck = _allow,
+    ) -> None:
         self._api = api
         self._observe = observe
+        self._check_write = check
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None = None, observe: CallObserver = _ignore) -> Kube:
-        """Connect with a kubeconfig file, or from inside a pod when there is none."""
+    async def connect(
+        cls,
+        kubeconfig: str | None = None,
+        observe: CallObserver = _ignore,
+        check: WriteCheck = _allow,
+    ) -> Kube:
+        """Connect with a kubeconfig file, or from inside a pod when there is none.
+
+        `check` is asked before each write, and raises to forbid it.
+        """
         configuration = official.Configuration()
         if kubeconfig is None:
             official_config.load_incluster_config(client_configuration=configuration)
@@ -58,7 +80,7 @@ class Kube:
             await official_config.load_kube_config(
                 config_file=kubeconfig, client_configuration=configuration
             )
-        return cls(official.ApiClient(configuration), observe)
+        return cls(official.ApiClient(configuration), observe, check)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -128,6 +150,34 @@ class Kube:
         path = kind.path(metadata["namespace"], metadata["name"], subresource)
         return await self._call("apply", kind, "PATCH", path, query, obj, content_type=_APPLY)
 
+    async def update(self, obj: Object) -> Object:
+        """Replace an object; its `metadata.resourceVersion` is the precondition.
+
+        Raises:
+            ConflictError: the object changed since.
+        """
+        kind, metadata = kind_of(obj), obj["metadata"]
+        path = kind.path(metadata["namespace"], metadata["name"])
+        return await self._call("update", kind, "PUT", path, {}, obj)
+
+    async def own(self, kind: Kind, namespace: str, name: str, manager: str) -> None:
+        """Make ready for its first apply an object that this manager created; see `ownership`.
+
+        Raises:
+            ConflictError: the object changed meanwhile.
+        """
+        live = await self.get(kind, namespace, name)
+        fields = None if live is None else as_applied(live, manager)
+        if live is None or fields is None:
+            return
+        version = live["metadata"]["resourceVersion"]
+        patch = [
+            {"op": "replace", "path": "/metadata/managedFields", "value": fields},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+        ]
+        path = kind.path(namespace, name)
+        await self._call("own", kind, "PATCH", path, {}, patch, content_type=_JSON_PATCH)
+
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         """Delete this very object, not a later one of its name; gone already is fine.
 
@@ -190,7 +240,7 @@ class Kube:
         method: str,
         path: str,
         query: dict[str, str] | None = None,
-        body: Object | None = None,
+        body: Any = None,
         *,
         content_type: str = _JSON,
     ) -> Object:
@@ -209,10 +259,12 @@ class Kube:
         method: str,
         path: str,
         query: dict[str, str],
-        body: Object | None,
+        body: Any,
         content_type: str,
         timeout_s: float,
     ) -> Any:
+        if method != "GET" and "dryRun" not in query:
+            self._check_write()
         headers: dict[str, str] = {"Accept": f"{_JSON}, */*", "Content-Type": content_type}
         # Refreshes the token of a pod's service account when it is due.
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
@@ -259,4 +311,4 @@ def _parsed(data: bytes) -> Object:
     return parsed if isinstance(parsed, dict) else {}
 
 
-__all__ = ["CallObserver", "ExpiredError", "Kube", "Object"]
+__all__ = ["CallObserver", "ExpiredError", "Kube", "Object", "WriteCheck"]

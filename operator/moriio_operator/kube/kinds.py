@@ -43,13 +43,15 @@ SERVICE_ACCOUNT = Kind("ServiceAccount", "serviceaccounts")
 ROLE_BINDING = Kind("RoleBinding", "rolebindings", "rbac.authorization.k8s.io/v1")
 DEPLOYMENT = Kind("Deployment", "deployments", "apps/v1")
 ENDPOINT_SLICE = Kind("EndpointSlice", "endpointslices", "discovery.k8s.io/v1")
+CONTROLLER_REVISION = Kind("ControllerRevision", "controllerrevisions", "apps/v1")
 EVENT = Kind("Event", "events", "events.k8s.io/v1")
+LEASE = Kind("Lease", "leases", "coordination.k8s.io/v1")
 
 # Kinds that a PDDeployment owns, besides its engine pods.
-CHILDREN = (SERVICE, SERVICE_ACCOUNT, ROLE_BINDING, DEPLOYMENT)
+CHILDREN = (CONTROLLER_REVISION, SERVICE, SERVICE_ACCOUNT, ROLE_BINDING, DEPLOYMENT)
 OWNED = (POD, *CHILDREN)
 
-_BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PDDEPLOYMENT, *OWNED, EVENT)}
+_BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PDDEPLOYMENT, *OWNED, EVENT, LEASE)}
 
 
 def kind_of(obj: dict[str, Any]) -> Kind:

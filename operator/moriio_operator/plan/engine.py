@@ -10,7 +10,8 @@ from typing import Any
 from moriio_operator.api import names
 from moriio_operator.api.names import Role
 from moriio_operator.api.status import EngineState
-from moriio_operator.contract.ports import HANDSHAKE, HTTP, PortBlock
+from moriio_operator.contract.ports import HANDSHAKE, HTTP
+from moriio_operator.plan.ports import PortBlock
 
 # A container that waits for these reasons will not start without somebody's help.
 _STUCK = frozenset(
@@ -131,11 +132,18 @@ def _ports(pod: dict[str, Any]) -> PortBlock | None:
     """Read the block back from the pod: what was built is the record, whatever is built today."""
     for container in pod["spec"]["containers"]:
         if container["name"] == names.CONTAINER_ENGINE:
-            declared = {p.get("name", ""): p["containerPort"] for p in container.get("ports") or []}
-            ranks = sum(1 for name in declared if name.startswith(HANDSHAKE))
-            if HTTP in declared and ranks:
-                return PortBlock(base=declared[HTTP], ranks=ranks)
+            ports = {p.get("name", ""): p["containerPort"] for p in container.get("ports") or []}
+            if HTTP in ports and HANDSHAKE in ports:
+                return PortBlock(ports[HTTP], _contiguous(ports[HTTP], set(ports.values())))
     return None
+
+
+def _contiguous(base: int, numbers: set[int]) -> int:
+    """Count the numbers from the first on without a gap: a webhook may have added others."""
+    size = 0
+    while base + size in numbers:
+        size += 1
+    return size
 
 
 def _ended_container(status: dict[str, Any]) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ deleted and replaced after a back-off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -16,10 +16,9 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, LastFailure, RoleStatus, Status
-from moriio_operator.contract.ports import PortBlock
 from moriio_operator.plan import backoff
 from moriio_operator.plan.engine import Engine
-from moriio_operator.plan.ports import PortRange, allocate
+from moriio_operator.plan.ports import PortBlock, PortRange, allocate
 
 DRAIN_LOOK_S = 30.0
 
@@ -53,12 +52,17 @@ class EnginePlan:
     newly_ended: tuple[Engine, ...] = ()
     cursor: int = 0
     failures: tuple[tuple[Role, Failures], ...] = ()
+    desired: tuple[tuple[Role, int], ...] = ()
     wake_after_s: float | None = None
 
     @property
     def draining(self) -> bool:
         """Whether an old revision's engines still exist, so that the new one waits."""
         return self.serving != self.revision
+
+    def desired_of(self, role: Role) -> int:
+        """Give the number of engines that a role shall have."""
+        return dict(self.desired)[role]
 
     def failures_of(self, role: Role) -> Failures:
         """Give the crash record of a role."""
@@ -70,20 +74,37 @@ def plan(
     status: Status,
     engines: Sequence[Engine],
     revision: str,
+    sizes: Mapping[Role, int],
     ports: PortRange,
     now: datetime,
 ) -> EnginePlan:
-    """Plan the next step.
+    """Plan the next step; `sizes` is how many ports an engine of the revision takes.
 
     Raises:
         PortsExhaustedError: a missing engine finds no free block in the range.
     """
-    base = _standing(owner, status, engines, revision, now)
+    base = _standing(status, engines, revision, _wished(owner), now)
     if base.draining:
         stops = tuple(e for e in engines if e.state != EngineState.TERMINATING)
         # No event tells that an engine outlives its grace.
         return replace(base, stops=stops, wake_after_s=DRAIN_LOOK_S)
-    return _fill(base, owner, engines, ports, now)
+    return _fill(base, owner, engines, sizes, ports, now)
+
+
+def keep(
+    owner: Owner,
+    status: Status,
+    engines: Sequence[Engine],
+    sizes: Mapping[Role, int],
+    ports: PortRange,
+    now: datetime,
+) -> EnginePlan:
+    """Plan to keep whole what runs, of one revision, whatever the spec wishes by now.
+
+    Raises:
+        PortsExhaustedError: a missing engine finds no free block in the range.
+    """
+    return _fill(hold(owner, status, engines, "", now), owner, engines, sizes, ports, now)
 
 
 def hold(
@@ -91,17 +112,31 @@ def hold(
 ) -> EnginePlan:
     """Plan to change nothing, for a spec that cannot be acted on; what runs goes on running."""
     running = engines[0].revision if engines else revision
-    return _standing(owner, status, engines, running, now)
+    desired = {**_wished(owner), **_recorded_counts(status, running)}
+    return _standing(status, engines, running, desired, now)
+
+
+def _wished(owner: Owner) -> dict[Role, int]:
+    return {role: owner.spec.role(role).replicas for role in ROLES}
+
+
+def _recorded_counts(status: Status, revision: str) -> dict[Role, int]:
+    return {Role(e.name): e.desired for e in status.roles if e.revision == revision}
 
 
 def _standing(
-    owner: Owner, status: Status, engines: Sequence[Engine], revision: str, now: datetime
+    status: Status,
+    engines: Sequence[Engine],
+    revision: str,
+    desired: Mapping[Role, int],
+    now: datetime,
 ) -> EnginePlan:
     """Take stock: which revision serves, who ended, what the crash records are."""
     ended = newly_ended(status, engines)
     old = [engine for engine in engines if engine.revision != revision]
     failures = (
-        (role, _failures(owner, role, status, revision, engines, ended, now)) for role in ROLES
+        (role, _failures(role, status, revision, engines, ended, desired[role], now))
+        for role in ROLES
     )
     return EnginePlan(
         revision=revision,
@@ -110,11 +145,17 @@ def _standing(
         # The status may have been lost, with a restored backup say; what lives is a record too.
         cursor=max(status.port_cursor, *(e.serial + e.ports.size for e in engines), 0),
         failures=tuple(failures),
+        desired=tuple(desired.items()),
     )
 
 
 def _fill(
-    base: EnginePlan, owner: Owner, engines: Sequence[Engine], ports: PortRange, now: datetime
+    base: EnginePlan,
+    owner: Owner,
+    engines: Sequence[Engine],
+    sizes: Mapping[Role, int],
+    ports: PortRange,
+    now: datetime,
 ) -> EnginePlan:
     """Bring each role of the revision to its count."""
     stops = [engine for engine in engines if engine.state is EngineState.ENDED]
@@ -124,17 +165,17 @@ def _fill(
     # A stopping engine may still be known to its peers, so its block counts as held.
     held = [engine.ports for engine in engines]
     for role in ROLES:
-        wish = owner.spec.role(role)
+        wanted = base.desired_of(role)
         alive = [e for e in engines if e.role is role and not e.leaves]
-        stops += _surplus(alive, wish.replicas)
-        missing = wish.replicas - len(alive)
+        stops += _surplus(alive, wanted)
+        missing = wanted - len(alive)
         record = base.failures_of(role)
         wait = backoff.remaining_s(record.count, record.time, now)
         if missing > 0 and wait > 0:
             waits.append(wait)
             continue
         for _ in range(missing):
-            given = allocate(cursor, wish.parallelism.tensor, ports, held)
+            given = allocate(cursor, sizes[role], ports, held)
             held.append(given.ports)
             cursor = given.cursor
             births.append(
@@ -165,12 +206,12 @@ def newly_ended(status: Status, engines: Sequence[Engine]) -> tuple[Engine, ...]
 
 
 def _failures(
-    owner: Owner,
     role: Role,
     status: Status,
     revision: str,
     engines: Sequence[Engine],
     fresh_ends: Sequence[Engine],
+    desired: int,
     now: datetime,
 ) -> Failures:
     """Carry the crash record of a role on; another revision begins with a clean one."""
@@ -188,7 +229,7 @@ def _failures(
         count = backoff.count(before.count, before.time, now) if again else before.count
         return Failures(count, now if again else before.time, last)
     ready = sum(1 for e in engines if e.role is role and e.state is EngineState.READY)
-    if ready >= owner.spec.role(role).replicas:
+    if ready >= desired:
         return Failures(before.count, before.time, None)
     return before
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
 
-from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import ROLES
+from moriio_operator.api.deployment import NetworkMode, Owner, Spec
+from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.schema import ApiModel
 from moriio_operator.plan.problem import Problem
 
@@ -25,7 +25,12 @@ class Policy(ApiModel):
     model_config = ConfigDict(extra="forbid")
 
     privileged_namespaces: list[str] = Field(default_factory=list)
+    host_network_namespaces: list[str] = Field(default_factory=list)
     host_path_prefixes: list[str] = Field(default_factory=list)
+    # Empty: any image.
+    image_prefixes: list[str] = Field(default_factory=list)
+    # None: any number.
+    max_gpus: int | None = Field(default=None, ge=0)
 
     @field_validator("host_path_prefixes")
     @classmethod
@@ -41,17 +46,33 @@ def problems(owner: Owner, policy: Policy) -> Iterator[Problem]:
     spec = owner.spec
     # Privileged is the only profile there is, so every deployment needs the leave.
     if owner.namespace not in policy.privileged_namespaces:
-        yield Problem(
-            REASON,
+        yield _refused(
             "spec.devices.profile",
             f"namespace {owner.namespace!r} may not run privileged pods: the admin adds it to the "
             "chart value policy.privilegedNamespaces",
         )
+    host = spec.network.mode is NetworkMode.HOST
+    if host and owner.namespace not in policy.host_network_namespaces:
+        yield _refused(
+            "spec.network.mode",
+            f"namespace {owner.namespace!r} may not use the host network: the admin adds it to the "
+            "chart value policy.hostNetworkNamespaces",
+        )
+    yield from _host_path_problems(spec, policy)
+    yield from _image_problems(spec, policy)
+    yield from _gpu_problems(spec, policy)
+
+
+def _refused(path: str, text: str) -> Problem:
+    return Problem(REASON, path, text)
+
+
+def _host_path_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:
     cache = spec.model.cache
     if cache is not None and cache.host_path is not None:
         yield from _path_problems("spec.model.cache.hostPath.path", cache.host_path.path, policy)
     for role in ROLES:
-        for index, volume in _volumes(spec.role(role).pod_template):
+        for index, volume in _items(spec, role, "volumes"):
             host_path = volume.get("hostPath")
             if host_path is not None:
                 path = host_path.get("path") if isinstance(host_path, dict) else host_path
@@ -59,20 +80,89 @@ def problems(owner: Owner, policy: Policy) -> Iterator[Problem]:
                 yield from _path_problems(where, path, policy)
 
 
-def _volumes(template: dict[str, Any] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Walk the volumes of a template, whose shape nobody has checked yet."""
-    spec = (template or {}).get("spec")
-    volumes = spec.get("volumes") if isinstance(spec, dict) else None
-    for index, volume in enumerate(volumes if isinstance(volumes, list) else []):
-        if isinstance(volume, dict):
-            yield index, volume
+def _image_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:
+    for where, image in _images(spec):
+        if not policy.image_prefixes or any(_begins(image, p) for p in policy.image_prefixes):
+            continue
+        yield _refused(
+            where,
+            f"image {image!r} begins with none of the prefixes that the admin allows "
+            f"({', '.join(policy.image_prefixes)}): use one of them, or the admin adds its prefix "
+            "to the chart value policy.imagePrefixes",
+        )
+
+
+def _begins(image: object, prefix: str) -> bool:
+    """Tell whether an image is below a prefix, and not below another whose name goes on."""
+    if not isinstance(image, str) or not image.startswith(prefix):
+        return False
+    return prefix.endswith(("/", ":", "@")) or image[len(prefix) :][:1] in ("", "/", ":", "@")
+
+
+def _images(spec: Spec) -> Iterator[tuple[str, object]]:
+    """Walk every image that the spec brings in; those of the chart are the admin's own."""
+    yield "spec.engine.image", spec.engine.image
+    yield "spec.router.image", spec.router.image
+    for role in ROLES:
+        template = f"spec.{role}.podTemplate.spec"
+        for index, container in _items(spec, role, "containers"):
+            if "image" in container:
+                yield f"{template}.containers[{index}].image", container["image"]
+        for index, volume in _items(spec, role, "volumes"):
+            image = volume.get("image")
+            if image is not None:
+                reference = image.get("reference") if isinstance(image, dict) else image
+                yield f"{template}.volumes[{index}].image.reference", reference
+
+
+def _gpu_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:
+    if policy.max_gpus is None:
+        return
+    total = 0
+    for role in ROLES:
+        wish = spec.role(role)
+        each = _gpus(spec, role)
+        if each is None:
+            yield _refused(
+                f"spec.{role}.devices.gpu",
+                "is not given, and a privileged engine sees every GPU of its node: give count or "
+                "visibleDevices, since the chart value policy.maxGpus bounds their number",
+            )
+            continue
+        total += each * wish.replicas
+    if total > policy.max_gpus:
+        yield _refused(
+            "spec",
+            f"asks for {total} GPUs over all engines, and the admin allows {policy.max_gpus}: ask "
+            "for fewer, or the admin raises the chart value policy.maxGpus",
+        )
+
+
+def _gpus(spec: Spec, role: Role) -> int | None:
+    """Count the GPUs of one engine, by its widest claim; None if it makes none."""
+    wish = spec.role(role)
+    claims = []
+    gpu = wish.devices.gpu
+    if gpu is not None and gpu.count is not None:
+        claims.append(gpu.count)
+    if gpu is not None and gpu.visible_devices is not None:
+        claims.append(len(set(gpu.visible_devices.split(","))))
+    return max(claims, default=None)
+
+
+def _items(spec: Spec, role: Role, field: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Walk a list of a role's template, whose shape nobody has checked yet."""
+    inner = (spec.role(role).pod_template or {}).get("spec")
+    items = inner.get(field) if isinstance(inner, dict) else None
+    for index, item in enumerate(items if isinstance(items, list) else []):
+        if isinstance(item, dict):
+            yield index, item
 
 
 def _path_problems(where: str, path: object, policy: Policy) -> Iterator[Problem]:
     if isinstance(path, str) and any(_below(path, p) for p in policy.host_path_prefixes):
         return
-    yield Problem(
-        REASON,
+    yield _refused(
         where,
         f"{path!r} is below none of the folders that the admin allows "
         f"({', '.join(policy.host_path_prefixes) or 'none'}): use one of them, or the admin adds "

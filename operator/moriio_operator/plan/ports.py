@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from moriio_operator.contract.ports import PortBlock, block_size
-
 # Below the NodePort range (30000) and the kernel's ephemeral range (32768).
 DEFAULT_START = 20_000
 DEFAULT_END = 29_999
@@ -35,6 +33,18 @@ class PortRange:
 
 
 @dataclass(frozen=True, slots=True)
+class PortBlock:
+    """The ports `base` to `base + size - 1` of one engine incarnation."""
+
+    base: int
+    size: int
+
+    def overlaps(self, other: PortBlock) -> bool:
+        """Tell whether the two share a port."""
+        return self.base < other.base + other.size and other.base < self.base + self.size
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """A block, the cursor value that names it, and the cursor after it."""
 
@@ -48,17 +58,16 @@ class PortsExhaustedError(Exception):
 
 
 def allocate(
-    cursor: int, ranks: int, ports: PortRange, living: Collection[PortBlock] = ()
+    cursor: int, size: int, ports: PortRange, living: Collection[PortBlock] = ()
 ) -> Allocation:
-    """Give the next block that no living engine holds.
+    """Give the next block of so many ports that no living engine holds.
 
     Raises:
         PortsExhaustedError: the range holds no free block of this size.
     """
-    size = block_size(ranks)
     for serial in _candidates(cursor, size, ports):
-        block = PortBlock(base=ports.start + serial % ports.length, ranks=ranks)
-        if not any(_overlap(block, other) for other in living):
+        block = PortBlock(base=ports.start + serial % ports.length, size=size)
+        if not any(block.overlaps(other) for other in living):
             return Allocation(ports=block, serial=serial, cursor=serial + size)
     raise PortsExhaustedError(
         f"no {size} contiguous ports are free in {ports.start}-{ports.end}, where "
@@ -78,7 +87,3 @@ def _candidates(cursor: int, size: int, ports: PortRange) -> Iterator[int]:
             continue
         yield serial
         serial += 1
-
-
-def _overlap(one: PortBlock, other: PortBlock) -> bool:
-    return one.base < other.base + other.size and other.base < one.base + one.size

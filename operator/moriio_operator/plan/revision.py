@@ -19,13 +19,28 @@ _NOT_SEALED: dict[str, Any] = {
     "decode": {"replicas"},
     "router": True,
 }
+# The router's own settings; its image and arguments are in its template, its count is not.
+_NOT_IN_ROUTER = {"replicas"}
 # No vowels, nothing that looks like another: a revision is read aloud and stands in names.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def revision(spec: Spec) -> str:
     """Give the revision that a spec stands for."""
-    sealed = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_SEALED)
+    return _name(
+        spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_SEALED)
+    )
+
+
+def router_revision(spec: Spec) -> str:
+    """Give the revision of the routers' template: the engines' and the router's settings."""
+    router = spec.router.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_IN_ROUTER
+    )
+    return _name({"engines": revision(spec), "router": router})
+
+
+def _name(sealed: dict[str, Any]) -> str:
     text = json.dumps(sealed, sort_keys=True, separators=(",", ":"))
     number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
     letters = []

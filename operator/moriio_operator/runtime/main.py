@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from pathlib import Path
+
+import structlog
 
 from moriio_operator import __version__
 from moriio_operator.api.engine import Mode
 from moriio_operator.api.names import ROLES
+from moriio_operator.kube.lease import LeaseLostError
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry import logs
+
+log = structlog.get_logger(__name__)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,6 +45,11 @@ def _parser() -> argparse.ArgumentParser:
         register.add_argument(f"--{role}", required=True, help=f"headless Service of {role}")
         register.add_argument(f"--{role}-tensor", type=int, default=1, help="tensor parallel size")
     register.set_defaults(run=_registrar)
+
+    attempt = commands.add_parser(
+        "trial", help="ask the API server whether it takes a PDDeployment"
+    )
+    attempt.set_defaults(run=_trial)
     return parser
 
 
@@ -52,7 +63,11 @@ def _operator(arguments: argparse.Namespace) -> int:
         print(f"settings {arguments.config}: {error}", file=sys.stderr)  # noqa: T201 - no log yet
         return 2
     logs.configure(settings.log_level)
-    asyncio.run(operator.run(settings))
+    try:
+        asyncio.run(operator.run(settings))
+    except LeaseLostError as error:
+        log.error("no longer the leader", error=str(error))  # noqa: TRY400 - no fault of the code
+        return 1
     return 0
 
 
@@ -67,6 +82,12 @@ def _registrar(arguments: argparse.Namespace) -> int:
     }
     asyncio.run(registrar.run(arguments.mode, arguments.router, arguments.port, services))
     return 0
+
+
+def _trial(_: argparse.Namespace) -> int:
+    from moriio_operator.runtime import trial  # noqa: PLC0415
+
+    return trial.run(os.environ)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The operator's process: connect, serve health, start workers, watch.
+"""The operator's process: connect, serve health, wait to lead, start workers, watch.
 
 Any part that ends, ends the process: a Kubernetes restart is cheaper than a zombie that watches
 nothing.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import uuid
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any
@@ -18,11 +20,13 @@ from prometheus_client import CollectorRegistry
 
 from moriio_operator import __version__
 from moriio_operator.build.children import Installation
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.loop import Loop, resync
 from moriio_operator.control.queue import WorkQueue
 from moriio_operator.control.reconcile import Reconciler
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.kinds import PDDEPLOYMENT
+from moriio_operator.kube.lease import Elector
 from moriio_operator.runtime import source
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry.metrics import OperatorMetrics
@@ -35,46 +39,100 @@ log = structlog.get_logger(__name__)
 
 
 async def run(settings: Settings) -> None:
-    """Run until told to stop (SIGTERM), or until a part of it ends."""
+    """Stand by until the Lease is ours, then lead, until told to stop (SIGTERM).
+
+    Raises:
+        LeaseLostError: another replica may lead by now; this process must not go on.
+    """
     queue, registry = WorkQueue(), CollectorRegistry()
     metrics = OperatorMetrics(registry, lambda: len(queue))
-    kube = await Kube.connect(os.environ.get("KUBECONFIG"), metrics.observe_call)
-    watching = asyncio.Event()
-    reconciler = Reconciler(
-        kube=kube,
-        policy=settings.policy,
-        installation=Installation(settings.registrar_image, settings.registrar_cluster_role),
-        ports=settings.ports.range(),
-        now=lambda: datetime.now(UTC),
-    )
-    loop = Loop(queue, reconciler, metrics.observe_pass)
+    kubeconfig = os.environ.get("KUBECONFIG")
+    # Connections of its own, so that no pass holds up a renewal.
+    electoral = await Kube.connect(kubeconfig, metrics.observe_call)
+    elector = Elector(electoral, settings.leader_election.candidacy(_identity()))
+    metrics.leads(lambda: elector.leads)
+    kube = await Kube.connect(kubeconfig, metrics.observe_call, elector.check)
+    knowledge, watching = Knowledge(), asyncio.Event()
 
     def ready() -> str | None:
-        return None if watching.is_set() else "the CRD is not there yet, or not watched yet"
+        # A standby is ready to lead: a rolling update must not wait for it to.
+        if watching.is_set() or elector.stands_by:
+            return None
+        return "the CRD is not there yet, or not watched yet"
 
     log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
     try:
         async with serve(settings.http_port, registry, healthy=lambda: None, ready=ready):
+            await _stand(elector)
             await _until_one_ends(
-                loop.run(settings.workers),
-                resync(kube, queue, settings.namespaces, settings.resync_seconds),
-                _watch(kube, queue, settings.namespaces, watching),
+                elector.keep(),
+                Loop(queue, _reconciler(kube, knowledge, settings), metrics.observe_pass).run(
+                    settings.workers
+                ),
+                resync(kube, queue, knowledge, settings.namespaces, settings.resync_seconds),
+                _watch(kube, queue, knowledge, settings.namespaces, watching),
             )
+    except _StoppedError:
+        pass
     finally:
+        # Nothing writes any more, so another one may begin at once.
+        await elector.release()
         await kube.close()
+        await electoral.close()
     log.info("stopped")
 
 
+class _StoppedError(Exception):
+    """The process was told to stop while it stood by."""
+
+
+async def _stand(elector: Elector) -> None:
+    """Wait for the Lease, or for SIGTERM: the first process of a container has no default for it.
+
+    Raises:
+        _StoppedError: told to stop.
+    """
+    loop, waiting = asyncio.get_running_loop(), asyncio.create_task(elector.acquire())
+    loop.add_signal_handler(signal.SIGTERM, waiting.cancel)
+    try:
+        await waiting
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
+        raise _StoppedError from None
+
+
+def _identity() -> str:
+    """Name this process: the pod, and one of its containers' lives."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def _reconciler(kube: Kube, knowledge: Knowledge, settings: Settings) -> Reconciler:
+    role = settings.registrar_role
+    return Reconciler(
+        kube=kube,
+        policy=settings.policy,
+        installation=Installation(settings.registrar_image, role.kind, role.name),
+        ports=settings.ports.range(),
+        now=lambda: datetime.now(UTC),
+        knowledge=knowledge,
+    )
+
+
 async def _watch(
-    kube: Kube, queue: WorkQueue, namespaces: list[str], watching: asyncio.Event
+    kube: Kube,
+    queue: WorkQueue,
+    knowledge: Knowledge,
+    namespaces: list[str],
+    watching: asyncio.Event,
 ) -> None:
     """Watch once the API server serves our kind: kopf would never notice that it came later."""
-    # kopf takes the signal over once it runs; as the first process of a container we would not end.
+    # kopf takes the signal over once it runs.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, asyncio.current_task())
     while not await kube.serves(PDDEPLOYMENT):
         log.warning("waiting for the CRD", kind=PDDEPLOYMENT.kind)
         await asyncio.sleep(_CRD_RETRY_S)
-    await source.run(queue.add, namespaces, watching)
+    await source.run(queue.add, knowledge.hear, namespaces, watching)
 
 
 def _end(task: asyncio.Task[None] | None) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from moriio_operator.kube.lease import Candidacy
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import DEFAULT_END, DEFAULT_START, PortRange
 
@@ -37,13 +38,54 @@ class Ports(_Settings):
         return PortRange(self.start, self.end)
 
 
+class LeaderElection(_Settings):
+    """The Lease that one replica holds, and its times, as Kubernetes' own controllers name them."""
+
+    lease_namespace: str
+    lease_name: str
+    lease_duration_seconds: float = Field(default=15, gt=0)
+    renew_deadline_seconds: float = Field(default=10, gt=0)
+    retry_period_seconds: float = Field(default=2, gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LeaderElection:
+        # A leader must have given up before anybody else may take over.
+        if not (
+            self.retry_period_seconds < self.renew_deadline_seconds < self.lease_duration_seconds
+        ):
+            raise ValueError(
+                "leaderElection: retryPeriodSeconds must be below renewDeadlineSeconds, and that "
+                "below leaseDurationSeconds"
+            )
+        return self
+
+    def candidacy(self, identity: str) -> Candidacy:
+        """Give the candidacy of this process."""
+        return Candidacy(
+            namespace=self.lease_namespace,
+            name=self.lease_name,
+            identity=identity,
+            duration_s=self.lease_duration_seconds,
+            deadline_s=self.renew_deadline_seconds,
+            retry_s=self.retry_period_seconds,
+        )
+
+
+class RegistrarRole(_Settings):
+    """The role of the chart that registrars are bound to."""
+
+    kind: Literal["ClusterRole", "Role"]
+    name: str
+
+
 class Settings(_Settings):
     """Everything that an admin decides."""
 
     # Empty: the whole cluster.
     namespaces: list[str] = Field(default_factory=list)
     registrar_image: str
-    registrar_cluster_role: str
+    registrar_role: RegistrarRole
+    leader_election: LeaderElection
     policy: Policy = Field(default_factory=Policy)
     ports: Ports = Field(default_factory=Ports)
     workers: int = Field(default=8, ge=1, le=64)

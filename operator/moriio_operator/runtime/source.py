@@ -15,12 +15,16 @@ from typing import Any, cast
 import kopf
 
 from moriio_operator.api import names
+from moriio_operator.build.metadata import controller
+from moriio_operator.control.knowledge import Sighting
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import WATCH_S
 from moriio_operator.kube.kinds import Kind
 
 Enqueue = Callable[[Key], None]
+# Told of a child's state; tells whether that is news.
+Hear = Callable[[Key, Sighting], bool]
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -76,7 +80,7 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _registry(enqueue: Enqueue) -> kopf.OperatorRegistry:
+def _registry(enqueue: Enqueue, hear: Hear) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     # What was seen last of each object, by uid. A status write changes none of it: without this
@@ -99,20 +103,44 @@ def _registry(enqueue: Enqueue) -> kopf.OperatorRegistry:
             del seen[uid]
         enqueue(Key(namespace or "", name))
 
-    async def of_child(labels: kopf.Labels, namespace: str | None, **_: Any) -> None:
-        owner = labels.get(names.LABEL_DEPLOYMENT)
-        if owner:
-            enqueue(Key(namespace or "", owner))
+    def of_child(kind: Kind) -> Any:
+        async def handle(
+            type: str | None,  # noqa: A002 - kopf's name
+            labels: kopf.Labels,
+            meta: kopf.Meta,
+            name: str,
+            uid: str,
+            namespace: str | None,
+            **_: Any,
+        ) -> None:
+            version = None if type == "DELETED" else meta.get("resourceVersion")
+            for owner in _owners(labels, meta):
+                key = Key(namespace or "", owner)
+                if kind is kinds.POD or hear(key, Sighting(kind.kind, name, uid, version)):
+                    enqueue(key)
+
+        return handle
 
     def on(kind: Kind, handler: Any) -> None:
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)(handler)
 
     on(kinds.PDDEPLOYMENT, of_resource)
     for kind in kinds.OWNED:
-        on(kind, of_child)
+        on(kind, of_child(kind))
 
     kopf.on.login(registry=registry)(_login)
     return registry
+
+
+def _owners(labels: kopf.Labels, meta: kopf.Meta) -> set[str]:
+    """Name the PDDeployments that a child concerns: by its label, which anybody may have edited,
+    and by its controller, which nobody edits by mistake.
+    """  # noqa: D205
+    owner = controller({"metadata": meta}) or {}
+    named = {labels.get(names.LABEL_DEPLOYMENT)}
+    if owner.get("kind") == names.KIND:
+        named.add(owner["name"])
+    return {name for name in named if name}
 
 
 def _login(**kwargs: Any) -> kopf.ConnectionInfo | None:
@@ -132,10 +160,10 @@ def _login(**kwargs: Any) -> kopf.ConnectionInfo | None:
     )
 
 
-async def run(enqueue: Enqueue, namespaces: list[str], ready: asyncio.Event) -> None:
+async def run(enqueue: Enqueue, hear: Hear, namespaces: list[str], ready: asyncio.Event) -> None:
     """Watch until the process is told to stop; returning or raising ends the process."""
     await kopf.operator(
-        registry=_registry(enqueue),
+        registry=_registry(enqueue, hear),
         settings=_settings(),
         namespaces=namespaces,
         clusterwide=not namespaces,

@@ -38,6 +38,14 @@ class OperatorMetrics:
         length = Gauge("moriio_operator_queue_length", "PDDeployments due now.", registry=registry)
         length.set_function(queue_length)
 
+        self._leader = Gauge(
+            "moriio_operator_leader", "1 while this replica leads.", registry=registry
+        )
+
+    def leads(self, leads: Callable[[], bool]) -> None:
+        """Tell from now on whether this replica leads."""
+        self._leader.set_function(leads)
+
     def observe_pass(self, result: str, seconds: float) -> None:
         """Count a reconcile pass."""
         self.passes.labels(result).inc()

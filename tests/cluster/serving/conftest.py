@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from bed.cluster import Bed
@@ -17,8 +17,19 @@ _POOL = tuple(f"serving-{index}" for index in range(120))
 @pytest.fixture(scope="session")
 def operator(bed: Bed) -> Bed:
     """Give the bed with the operator on it."""
-    install(bed, [*_POOL, show.NAMESPACE], values=[f"resyncSeconds={RESYNC_S}"])
+    _install(bed, ())
     return bed
+
+
+def _install(bed: Bed, values: Sequence[str]) -> None:
+    install(bed, [*_POOL, show.NAMESPACE], values=[f"resyncSeconds={RESYNC_S}", *values])
+
+
+@pytest.fixture(scope="module")
+def reinstall(operator: Bed) -> Iterator[Callable[[Sequence[str]], None]]:
+    """Give a way to install the chart with other values besides the stage's, for one module."""
+    yield lambda values: _install(operator, values)
+    _install(operator, ())
 
 
 @pytest.fixture(scope="session")

@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
 from bed.cache import REPO
 from bed.cluster import Bed
 from bed.errors import BedError
+from moriio_operator.api.crd import structural
+from moriio_operator.api.deployment import Spec
 from moriio_operator.api.owned import OWNED_ENVIRONMENT, OWNED_FLAGS
 from stage.deployments import Manifest, stub, tiny
 from stage.service import Service
 
 ENGINE_S = 120
+
+# Where a value stands in an object, and a value that is not taken there.
+Leaf: TypeAlias = tuple[tuple[str | int, ...], Any]
+
+
+@pytest.fixture(scope="module")
+def namespace_of_this_module(operator: Bed, free_namespaces: Iterator[str]) -> str:
+    """Give one namespace for all that is tried by dry-run only."""
+    name = next(free_namespaces)
+    operator.kubectl("create", "namespace", name)
+    return name
 
 
 def changed(namespace: str, path: str, value: Any) -> Manifest:
@@ -62,7 +76,7 @@ NAME = (
 CACHE = "spec.model.cache: give exactly one of persistentVolumeClaim, emptyDir and hostPath"
 
 # path, bad value, message at apply, and a value that is taken there.
-AT_APPLY = [
+AT_APPLY: list[tuple[str, Any, str, Any]] = [
     ("metadata.name", "x" * 41, NAME, "x" * 40),
     ("metadata.name", "a.b", NAME, "a-b"),
     ("spec.network.mode", "Host", "spec.network.mode: Host is not supported yet; use Pod", "Pod"),
@@ -147,6 +161,26 @@ AT_APPLY = [
         "spec.prefill.devices.gpu.visibleDevices in body should match",
         {"gpu": {"visibleDevices": "0,1"}},
     ),
+    (
+        "spec.model.tokenSecretKeyRef",
+        {"name": "hub"},
+        "spec.model.tokenSecretKeyRef.key: Required value",
+        {"name": "hub", "key": "token"},
+    ),
+    (
+        "spec.engine.apiKeySecretKeyRef",
+        {"name": "Api", "key": "key"},
+        "spec.engine.apiKeySecretKeyRef.name in body should match",
+        {"name": "api", "key": "key"},
+    ),
+    ("spec.engine.imagePullSecrets", [{}], "spec.engine.imagePullSecrets[0].name: Required", []),
+    ("spec.router.replicas", 0, "spec.router.replicas in body should be greater than", 64),
+    ("spec.router.requestTimeoutSeconds", 86_401, "should be less than or equal to 86400", 86_400),
+    ("spec.connector.qpPerTransfer", 65, "should be less than or equal to 64", 64),
+    ("spec.connector.postBatchSize", -2, "should be greater than or equal to -1", -1),
+    ("spec.prefill.parallelism", {"tensor": 17}, "should be less than or equal to 16", {}),
+    ("spec.decode.startupTimeoutSeconds", 0, "should be greater than or equal to 1", 1),
+    ("spec.rollout.drainTimeoutSeconds", 0, "should be greater than or equal to 1", 1),
     ("spec.router.policy", "Fair", 'spec.router.policy: Unsupported value: "Fair"', "RoundRobin"),
     ("spec.connector.mode", "READ", 'spec.connector.mode: Unsupported value: "READ"', "Write"),
     ("spec.connector.modes", "Read", 'unknown field "spec.connector.modes"', None),
@@ -160,11 +194,52 @@ AT_APPLY = [
     ids=[f"{path.removeprefix('spec.')}-{i}" for i, (path, *_) in enumerate(AT_APPLY)],
 )
 def test_the_api_server_refuses_what_one_object_decides(
-    operator: Bed, namespace: str, path: str, bad: Any, message: str, good: Any
+    operator: Bed, namespace_of_this_module: str, path: str, bad: Any, message: str, good: Any
 ) -> None:
+    namespace = namespace_of_this_module
     assert message in apply_dry(operator, changed(namespace, path, bad))
     twin = stub(namespace) if good is None else changed(namespace, path, good)
     assert apply_dry(operator, twin) == ""
+
+
+def leaves(schema: dict[str, Any], path: tuple[str | int, ...]) -> Iterator[Leaf]:
+    """Walk a schema to its ends: where, and what may never stand there."""
+    if "properties" in schema:
+        for name, inner in schema["properties"].items():
+            yield from leaves(inner, (*path, name))
+    elif isinstance(schema.get("additionalProperties"), dict):
+        yield from leaves(schema["additionalProperties"], (*path, "x"))
+    elif isinstance(schema.get("items"), dict):
+        yield from leaves(schema["items"], (*path, 0))
+    else:
+        yield path, 7 if schema.get("type") == "string" else ["x"]
+
+
+FIELDS = dict(leaves(structural(Spec.model_json_schema(by_alias=True)), ("spec",)))
+
+
+def with_value(made: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """Set a value deep in an object, making what is missing on the way."""
+    if not path:
+        return value
+    first, *rest = path
+    if first == 0:
+        return [with_value({}, tuple(rest), value)]
+    inside = made.get(first, {}) if isinstance(made, dict) else {}
+    return {**made, first: with_value(inside, tuple(rest), value)}
+
+
+def written(path: tuple[str | int, ...]) -> str:
+    """Write a path as the API server does."""
+    return "".join(f"[{p}]" if p == 0 else f".{p}" for p in path).lstrip(".")
+
+
+@pytest.mark.parametrize("path", FIELDS, ids=written)
+def test_every_field_refuses_a_value_of_another_type_by_its_name(
+    operator: Bed, namespace_of_this_module: str, path: tuple[str | int, ...]
+) -> None:
+    good = stub(namespace_of_this_module)
+    assert written(path) in apply_dry(operator, with_value(good, path, FIELDS[path]))
 
 
 @pytest.mark.parametrize(
@@ -174,6 +249,20 @@ def test_the_examples_are_accepted(operator: Bed, namespace: str, example: Path)
     manifest = yaml.safe_load(example.read_text())
     manifest["metadata"]["namespace"] = namespace
     assert apply_dry(operator, manifest) == ""
+
+
+def test_the_hubs_token_is_not_given_twice(operator: Bed, namespace_of_this_module: str) -> None:
+    manifest = changed(
+        namespace_of_this_module, "spec.model.tokenSecretKeyRef", {"name": "hub", "key": "token"}
+    )
+    assert apply_dry(operator, manifest) == ""
+    for role in ("prefill", "decode"):
+        twice = copy.deepcopy(manifest)
+        twice["spec"][role]["env"] = [{"name": "HF_TOKEN", "value": "x"}]
+        assert (
+            "spec.model.tokenSecretKeyRef: Invalid value: env must not hold HF_TOKEN beside "
+            "spec.model.tokenSecretKeyRef: remove one of them"
+        ) in apply_dry(operator, twice).replace('"object": ', "").replace('"null": ', "")
 
 
 def test_the_served_name_is_immutable(operator: Bed, namespace: str) -> None:

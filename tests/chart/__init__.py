@@ -1,0 +1,1 @@
+"""Tests of the chart as helm renders it, without a cluster."""

@@ -1,0 +1,118 @@
+"""What is known is read again when an event, an error or the resync puts it in doubt."""
+
+from __future__ import annotations
+
+import pytest
+from moriio_operator.control.knowledge import Knowledge, Sighting
+from moriio_operator.control.queue import Key
+from moriio_operator.kube import kinds
+from moriio_operator.kube.kinds import CHILDREN, SERVICE
+
+from unit.samples import UID, Json, children_of, laid_over, owner
+
+KEY = Key("team", "llm")
+
+
+def service(version: str = "7", uid: str = "u-1", name: str = "llm") -> Json:
+    made: Json = laid_over(
+        children_of(owner())[0],
+        {"metadata": {"name": name, "uid": uid, "resourceVersion": version, "managedFields": []}},
+    )
+    return made
+
+
+def sighting(version: str | None = "7", uid: str = "u-1", name: str = "llm") -> Sighting:
+    return Sighting("Service", name, uid, version)
+
+
+def informed(*objects: Json) -> Knowledge:
+    """Know all kinds; of Services, these."""
+    knowledge = Knowledge()
+    for kind in knowledge.doubtful(KEY, CHILDREN, UID):
+        knowledge.learn(KEY, kind, objects if kind is SERVICE else ())
+    return knowledge
+
+
+def doubts(knowledge: Knowledge, uid: str = UID) -> list[str]:
+    return [kind.kind for kind in knowledge.doubtful(KEY, CHILDREN, uid)]
+
+
+def test_at_first_everything_is_read_and_then_nothing() -> None:
+    assert doubts(Knowledge()) == [kind.kind for kind in CHILDREN]
+    assert doubts(informed(service())) == []
+
+
+def test_what_was_read_is_known_without_who_wrote_which_field() -> None:
+    (known,) = informed(service()).children(KEY)
+    assert known["metadata"]["name"] == "llm"
+    assert "managedFields" not in known["metadata"]
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        sighting("8"),
+        sighting("7", uid="u-2"),
+        sighting("7", name="other"),
+        sighting(None),
+    ],
+    ids=["changed", "made anew", "another", "deleted"],
+)
+def test_news_puts_its_kind_in_doubt_and_no_other(news: Sighting) -> None:
+    knowledge = informed(service())
+    assert knowledge.hear(KEY, news)
+    assert doubts(knowledge) == ["Service"]
+
+
+def test_what_is_known_already_is_no_news() -> None:
+    knowledge = informed(service())
+    assert not knowledge.hear(KEY, sighting())
+    assert not knowledge.hear(KEY, sighting(None, name="never-heard-of"))
+    assert doubts(knowledge) == []
+
+
+def test_of_what_was_never_read_everything_is_news() -> None:
+    assert Knowledge().hear(KEY, sighting())
+
+
+def test_the_answer_to_our_write_settles_the_doubt_that_its_echo_raised_before() -> None:
+    knowledge = informed(service())
+    assert knowledge.hear(KEY, sighting("8"))
+    knowledge.written(KEY, service("8"))
+    assert doubts(knowledge) == []
+    assert [obj["metadata"]["resourceVersion"] for obj in knowledge.children(KEY)] == ["8"]
+
+
+def test_an_event_during_the_reading_puts_the_reading_in_doubt() -> None:
+    knowledge = informed(service())
+    knowledge.hear(KEY, sighting("8"))
+    assert doubts(knowledge) == ["Service"]
+    knowledge.hear(KEY, sighting("9"))
+    knowledge.learn(KEY, SERVICE, [service("8")])
+    assert doubts(knowledge) == ["Service"]
+
+
+def test_our_own_deletion_is_no_news() -> None:
+    knowledge = informed(service())
+    knowledge.deleted(KEY, service())
+    assert knowledge.children(KEY) == ()
+    assert not knowledge.hear(KEY, sighting(None))
+
+
+def test_children_of_an_earlier_deployment_of_this_name_are_not_taken_for_ours() -> None:
+    knowledge = informed(service())
+    assert doubts(knowledge, "uid-of-the-second") == [kind.kind for kind in CHILDREN]
+    assert knowledge.children(KEY) == ()
+
+
+def test_what_is_forgotten_is_read_anew() -> None:
+    knowledge = informed(service())
+    knowledge.forget_all()
+    assert knowledge.children(KEY) == ()
+    assert len(doubts(knowledge)) == len(kinds.CHILDREN)
+
+
+def test_a_write_before_the_first_reading_is_not_mistaken_for_one() -> None:
+    knowledge = Knowledge()
+    knowledge.written(KEY, service())
+    assert "Service" in doubts(knowledge)
