@@ -31,7 +31,7 @@ class Operator:
     async def step(self) -> float | None:
         """One pass, as after a resync: whatever a test did to the world, no event told of it."""
         reconcile = Reconciler(self.kube, self._policy, self.installation, self._ports, self.now)
-        return await reconcile(KEY)
+        return (await reconcile(KEY)).again_s
 
     async def settle(self) -> None:
         """Passes, pods that become ready and pods that go, until nothing is written any more."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from moriio_operator.control.knowledge import Knowledge
-from moriio_operator.control.loop import Loop, backoff_s, resync
+from moriio_operator.control.loop import Loop, Next, backoff_s, resync
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError
@@ -18,7 +18,7 @@ from unit.memory_kube import MemoryKube
 from unit.samples import resource
 
 KEY = Key("team", "llm")
-Outcome = float | Exception | None
+Outcome = Next | float | Exception | None
 
 
 class SpyQueue(WorkQueue):
@@ -46,14 +46,14 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("random.uniform", lambda _low, _high: 1.0)
 
 
-def scripted(*outcomes: Outcome) -> Callable[[Key], Awaitable[float | None]]:
+def scripted(*outcomes: Outcome) -> Callable[[Key], Awaitable[Next]]:
     rest = list(outcomes)
 
-    async def reconcile(_: Key) -> float | None:
+    async def reconcile(_: Key) -> Next:
         outcome = rest.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
-        return outcome
+        return outcome if isinstance(outcome, Next) else Next(outcome)
 
     return reconcile
 
@@ -85,12 +85,13 @@ CONFLICT = ConflictError(409, "Conflict", "changed")
 @pytest.mark.parametrize(
     ("outcomes", "later", "rests", "results"),
     [
-        ([None], [], [0.2], ["ok"]),
-        ([30.0], [30.0], [0.2], ["ok"]),
+        ([None], [], [0.5], ["ok"]),
+        ([30.0], [30.0], [0.5], ["ok"]),
+        ([Next(30.0, 2.0)], [30.0], [2.0], ["ok"]),
         ([CONFLICT], [0.2], [0.2], ["conflict"]),
         ([ApiError(500, "x", "y")], [1.0], [1.0], ["error"]),
         ([ValueError()] * 3, [1.0, 2.0, 4.0], [1.0, 2.0, 4.0], ["error"] * 3),
-        ([ValueError(), None, ValueError()], [1.0, 1.0], [1.0, 0.2, 1.0], ["error", "ok", "error"]),
+        ([ValueError(), None, ValueError()], [1.0, 1.0], [1.0, 0.5, 1.0], ["error", "ok", "error"]),
         (
             [ValueError(), CONFLICT, ValueError()],
             [1.0, 0.2, 2.0],
@@ -108,7 +109,7 @@ async def test_when_a_key_is_looked_at_again_and_how_long_it_rests(
 async def test_events_do_not_cut_a_back_off_short() -> None:
     queue, passes = WorkQueue(), list[float]()
 
-    async def broken(key: Key) -> float | None:
+    async def broken(key: Key) -> Next:
         passes.append(asyncio.get_running_loop().time())
         # As the echo of its own write would.
         queue.add(key)
@@ -137,12 +138,12 @@ def test_back_off(failures: int, seconds: int) -> None:
 async def test_a_key_that_waits_holds_no_worker() -> None:
     queue, order, done = WorkQueue(), list[str](), asyncio.Event()
 
-    async def reconcile(key: Key) -> float | None:
+    async def reconcile(key: Key) -> Next:
         order.append(key.name)
         if key.name == "broken":
             raise ValueError
         done.set()
-        return None
+        return Next()
 
     queue.add(Key("team", "broken"))
     queue.add(KEY)

@@ -10,7 +10,7 @@ import pytest
 from moriio_operator import __version__
 from moriio_operator.api.names import Role
 from moriio_operator.build.children import Installation
-from moriio_operator.control.pods import HELD_RETRY_S
+from moriio_operator.control.pods import HELD_RETRY_S, TAKEN_RETRY_S
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
 from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError
@@ -538,6 +538,39 @@ async def test_a_router_that_is_changed_is_rendered_anew_and_its_old_template_go
 
 def templates(operator: Operator) -> set[str]:
     return {obj["metadata"]["name"] for obj in operator.kube.of_kind("ControllerRevision")}
+
+
+@pytest.mark.parametrize("label", ["revision", "role"])
+async def test_an_engine_whose_label_is_changed_is_replaced_alone(label: str) -> None:
+    operator = await serving()
+    pod = operator.kube.one("Pod", "llm-decode-4")
+    pod["metadata"]["labels"][f"moriio.dev/{label}"] = "prefill" if label == "role" else "xxxx"
+    await operator.step()
+    assert living(operator) == ["llm-decode-8", "llm-prefill-0"]
+    assert operator.condition("Progressing").reason == "StartingEngines"
+    notes = [event["note"] for event in operator.kube.of_kind("Event")]
+    assert sum(note.startswith("llm-decode-4: ") for note in notes) == 1
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-8", "llm-prefill-0"]
+
+
+@pytest.mark.parametrize("label", ["revision", "role"])
+async def test_an_engine_whose_label_is_removed_is_left_alone_and_another_made(label: str) -> None:
+    operator = await serving()
+    del operator.kube.one("Pod", "llm-decode-4")["metadata"]["labels"][f"moriio.dev/{label}"]
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
+    assert operator.status.roles[1].pods == 1
+
+
+async def test_a_name_that_a_stranger_holds_is_looked_at_again_soon() -> None:
+    operator = fresh()
+    stranger = {"name": "llm-decode-4", "namespace": "team", "labels": {}}
+    operator.kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": stranger})
+    assert await operator.step() == TAKEN_RETRY_S
+    await operator.settle()
+    assert operator.pods() == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
+    assert operator.condition("Ready").status == "True"
 
 
 async def test_stops_are_fenced_too() -> None:

@@ -133,12 +133,36 @@ def test_a_pod_without_our_ports_is_left_alone(containers: list[Json]) -> None:
     [
         {"annotations": None},
         {"annotations": {"moriio.dev/port-base": "x"}},
-        {"labels": {"moriio.dev/role": "nonsense"}},
-        {"labels": {"moriio.dev/role": None}},
+        {"labels": {"team": "a"}},
     ],
 )
-def test_edited_labels_and_annotations_change_nothing(metadata: Json) -> None:
+def test_edited_annotations_and_foreign_labels_change_nothing(metadata: Json) -> None:
     assert from_pod(laid_over(pod(), {"metadata": metadata})) == read()
+
+
+@pytest.mark.parametrize("label", ["moriio.dev/role", "moriio.dev/revision"])
+def test_without_one_of_its_labels_an_engine_is_taken_aside(label: str) -> None:
+    bare = pod()
+    del bare["metadata"]["labels"][label]
+    assert from_pod(bare) is None
+
+
+def test_an_engine_that_was_given_another_role_has_to_go() -> None:
+    edit = {"metadata": {"labels": {"moriio.dev/role": "decode"}}}
+    engine = from_pod(laid_over(pod(status=READY), edit))
+    assert engine is not None
+    assert (engine.role, engine.state, engine.mute) == (Role.PREFILL, EngineState.ENDED, None)
+    assert engine.trouble == Trouble(
+        "Relabelled",
+        "somebody changed its label moriio.dev/role to 'decode': it is replaced",
+    )
+
+
+def test_one_that_leaves_anyway_is_waited_for_whatever_its_labels() -> None:
+    edit = {"metadata": {"labels": {"moriio.dev/role": "decode"}}}
+    engine = from_pod(deleted(laid_over(pod(status=READY), edit)))
+    assert engine is not None
+    assert engine.state is EngineState.TERMINATING
 
 
 def test_a_port_that_a_webhook_added_changes_nothing() -> None:

@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import structlog
 
@@ -22,14 +22,27 @@ from moriio_operator.kube.lease import LeaseLostError
 
 log = structlog.get_logger(__name__)
 
-Reconcile: TypeAlias = Callable[[Key], Awaitable[float | None]]
+
+class Next(NamedTuple):
+    """When to look at an object again.
+
+    `again_s`: so many seconds from now, if no event comes before; None for not at all.
+    `rest_s`: not before so many seconds, whatever comes: events come in swarms, and one pass
+    answers a swarm.
+    """
+
+    again_s: float | None = None
+    rest_s: float = 0.5
+
+
+Reconcile: TypeAlias = Callable[[Key], Awaitable[Next]]
 # Told of every pass: result and seconds.
 PassObserver: TypeAlias = Callable[[str, float], None]
 
+# What was changed meanwhile is read again soon.
+_CONFLICT_S = 0.2
 _FIRST_S = 1.0
 _LONGEST_S = 60.0
-# Between two passes over one object: events come in swarms, and one pass answers a swarm.
-_REST_S = 0.2
 
 
 class Loop:
@@ -57,7 +70,7 @@ class Loop:
     async def _work(self) -> None:
         while True:
             key = await self._queue.get()
-            started, rest_s = time.monotonic(), _REST_S
+            started, rest_s = time.monotonic(), Next().rest_s
             try:
                 result, rest_s = await self._once(key)
             finally:
@@ -67,11 +80,11 @@ class Loop:
     async def _once(self, key: Key) -> tuple[str, float]:
         """Do one pass; give its result and how long the key rests."""
         try:
-            again_s = await self._reconcile(key)
+            again_s, rest_s = await self._reconcile(key)
         except ConflictError as error:
             log.debug("changed meanwhile", key=str(key), error=str(error))
-            self._queue.add_later(key, _REST_S)
-            return "conflict", _REST_S
+            self._queue.add_later(key, _CONFLICT_S)
+            return "conflict", _CONFLICT_S
         except LeaseLostError:
             raise
         except Exception as error:  # noqa: BLE001 - any failure of one object is that object's
@@ -83,7 +96,7 @@ class Loop:
         self._failures.pop(key, None)
         if again_s is not None:
             self._queue.add_later(key, again_s)
-        return "ok", _REST_S
+        return "ok", rest_s
 
 
 def backoff_s(failures: int) -> float:

@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 
 # A name is often held for a moment only, by what the garbage collector is about to take.
 HELD_RETRY_S = 5.0
+TAKEN_RETRY_S = 1.0
 # Lines of the log of an engine that ended without a termination message.
 LAST_LINES = 20
 
@@ -33,20 +34,22 @@ async def create(kube: Kube, owner: Owner, pods: Sequence[Object]) -> float | No
 
     One that is refused midway is told by the next pass's rehearsal.
     """
+    again_s = None
     for pod in pods:
         name = pod["metadata"]["name"]
         try:
             await kube.create(pod, names.FIELD_MANAGER)
         except AlreadyExistsError:
-            # Our own twin after a lost answer, or a stranger; the next pass sees which, and
-            # goes on to the next block if it is a stranger.
+            # Our own twin after a lost answer, or a stranger, of whom no event may tell: the next
+            # pass sees which, and goes on to the next block if it is a stranger.
             log.warning("engine exists", key=owner.key, pod=name)
+            again_s = TAKEN_RETRY_S
             continue
         except (ForbiddenError, InvalidError) as error:
             log.warning("engine refused", key=owner.key, pod=name, error=str(error))
             return HELD_RETRY_S
         log.info("engine created", key=owner.key, pod=name)
-    return None
+    return again_s
 
 
 async def stop(kube: Kube, owner: Owner, engines: Sequence[Engine]) -> float | None:

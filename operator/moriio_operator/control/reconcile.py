@@ -30,6 +30,7 @@ from moriio_operator.build.sealed import (
 from moriio_operator.control import events
 from moriio_operator.control.children import Hands, bring_about
 from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.loop import Next
 from moriio_operator.control.observe import World, observe
 from moriio_operator.control.pods import HELD_RETRY_S, create, stop, with_logs
 from moriio_operator.control.queue import Key
@@ -39,7 +40,7 @@ from moriio_operator.control.status import report
 from moriio_operator.kube.client import Kube, Object
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.plan import engines as engine_planner
-from moriio_operator.plan.engine import Engine, from_pod
+from moriio_operator.plan.engine import Engine, from_pod, of_no_revision
 from moriio_operator.plan.engines import EnginePlan
 from moriio_operator.plan.policy import REASON as REFUSED
 from moriio_operator.plan.policy import Policy
@@ -50,6 +51,8 @@ from moriio_operator.plan.validate import problems as validate
 
 log = structlog.get_logger(__name__)
 
+# What was just created says a lot in its first moments, and nothing to act on.
+BIRTH_REST_S = 2.0
 # A refused spec is tried again now and then: a quota or a foreign object may be gone by then.
 REFUSED_RETRY_S = 30.0
 
@@ -65,8 +68,8 @@ class Reconciler:
     now: Callable[[], datetime]
     knowledge: Knowledge = field(default_factory=Knowledge)
 
-    async def __call__(self, key: Key) -> float | None:
-        """Do one pass; give the seconds after which to look again, if no event comes before."""
+    async def __call__(self, key: Key) -> Next:
+        """Do one pass; tell when to look again."""
         try:
             return await self._once(key)
         except BaseException:
@@ -74,16 +77,16 @@ class Reconciler:
             self.knowledge.forget(key)
             raise
 
-    async def _once(self, key: Key) -> float | None:
+    async def _once(self, key: Key) -> Next:
         world = await observe(self.kube, self.knowledge, key)
         if world is None:
-            return None
+            return Next()
         try:
             owner = Owner.from_object(world.resource)
         except ValidationError as error:
             # Stored under another CRD; the API server's schema keeps this from happening anew.
             log.warning("unreadable", key=str(key), error=str(error.errors(include_input=False)))
-            return REFUSED_RETRY_S
+            return Next(REFUSED_RETRY_S)
         return await _Pass(self, world, owner).run()
 
 
@@ -96,13 +99,13 @@ class _Pass:
         self.world = world
         self.owner = owner
         self.status = Status.from_object(world.resource)
-        self.engines = _engines(world)
+        self.engines = _engines(world, self.status, revision_of(owner.spec))
         self.now = reconciler.now()
         self.wished = revision_of(owner.spec)
         self.record = Record(self.kube, world.resource)
         self.seals = world.seals()
 
-    async def run(self) -> float | None:
+    async def run(self) -> Next:
         self.engines = await with_logs(self.kube, self.owner, self.status, self.engines)
         problems = validate(self.owner, self.settings.policy)
         plan = None if problems else await self._planned(problems)
@@ -112,7 +115,7 @@ class _Pass:
             problems += await self._bring_about(plan)
             if problems and not self._lives(plan):
                 await self._report(self._hold(), problems)
-                return HELD_RETRY_S
+                return Next(HELD_RETRY_S)
         await self._report(plan, problems)
         if plan.stops or plan.births:
             await self.record.fence()
@@ -123,7 +126,8 @@ class _Pass:
             await stop(self.kube, self.owner, plan.stops),
             await create(self.kube, self.owner, self._pods(plan)),
         ]
-        return min((wait for wait in waits if wait is not None), default=None)
+        again_s = min((wait for wait in waits if wait is not None), default=None)
+        return Next(again_s, BIRTH_REST_S) if plan.births else Next(again_s)
 
     def _lives(self, plan: EnginePlan) -> bool:
         """Tell whether the wished revision runs: it is kept whole, whatever else is refused."""
@@ -250,13 +254,17 @@ def _exhausted(error: PortsExhaustedError) -> Problem:
     return Problem("PortsExhausted", "", f"{error}: the admin widens the chart value ports")
 
 
-def _engines(world: World) -> list[Engine]:
-    """Read the engines; a pod that does not read as one is left alone."""
+def _engines(world: World, status: Status, wished: str) -> list[Engine]:
+    """Read the engines; a pod that does not read as one, or was taken aside, is left alone."""
+    recorded = {engine.pod: engine.revision for engine in status.engines}
+    known = {wished, *(seal.revision for seal in world.seals())}
     found = []
     for pod in world.pods:
         engine = from_pod(pod)
         if engine is None:
             log.warning("not an engine", pod=pod["metadata"]["name"])
-        else:
+        elif engine.revision in known or recorded.get(engine.pod) == engine.revision:
             found.append(engine)
+        else:
+            found.append(of_no_revision(engine, recorded.get(engine.pod, wished)))
     return found

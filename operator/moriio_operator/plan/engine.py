@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from moriio_operator.api import names
 from moriio_operator.api.names import Role
@@ -38,6 +38,9 @@ class Trouble:
 
     reason: str
     message: str
+
+
+Observed: TypeAlias = tuple[EngineState, Trouble | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +81,22 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
     """Read an engine from its pod; None for a pod that is no engine of ours, whatever its labels.
 
     Role, serial and ports come from what nobody can change, the name and the container's ports;
-    labels and annotations are anybody's to edit.
+    labels are anybody's to edit. Without one of its own an engine is taken aside, as Kubernetes
+    has it for pods of any controller: it is left alone, and another takes its place.
     """
     metadata, status = pod["metadata"], pod.get("status") or {}
     named = _NAME.fullmatch(metadata["name"])
     ports = _ports(pod)
-    revision = (metadata.get("labels") or {}).get(names.LABEL_REVISION)
-    if named is None or ports is None or revision is None:
+    labels = metadata.get("labels") or {}
+    revision, role = labels.get(names.LABEL_REVISION), labels.get(names.LABEL_ROLE)
+    if named is None or ports is None or revision is None or role is None:
         return None
-    state = _state(metadata, status)
+    if role != named["role"] and not metadata.get("deletionTimestamp"):
+        # The Service of the other role would give it to the routers.
+        observed: Observed = EngineState.ENDED, _relabelled(role)
+    else:
+        observed = _observed(metadata, status)
+    state, trouble = observed
     return Engine(
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -97,11 +107,29 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
         serial=int(named["serial"]),
         node=pod["spec"].get("nodeName"),
         address=status.get("podIP"),
-        trouble=_trouble(status, state),
+        trouble=trouble,
         mute=_mute(status) if state is EngineState.ENDED else None,
         created=_time(metadata.get("creationTimestamp")),
         gone_by=_time(metadata.get("deletionTimestamp")),
     )
+
+
+def of_no_revision(engine: Engine, revision: str) -> Engine:
+    """Take an engine whose revision nobody knows for one of `revision` that ended.
+
+    Its label was edited, or an operator made it that had slept through the end of its revision.
+    Either way it goes alone: taken at its word, it would drain all others.
+    """
+    if engine.state is EngineState.TERMINATING:
+        return replace(engine, revision=revision)
+    text = f"its label {names.LABEL_REVISION} names {engine.revision!r}, which is not there"
+    ended = Trouble("UnknownRevision", f"{text}: it is replaced")
+    return replace(engine, revision=revision, state=EngineState.ENDED, trouble=ended, mute=None)
+
+
+def _relabelled(role: str) -> Trouble:
+    text = f"somebody changed its label {names.LABEL_ROLE} to {role!r}: it is replaced"
+    return Trouble("Relabelled", text)
 
 
 def with_last_words(engine: Engine, log: str) -> Engine:
@@ -158,6 +186,11 @@ def _ended_container(status: dict[str, Any]) -> dict[str, Any] | None:
     ]
     ended.sort(key=lambda container: container["name"] != names.CONTAINER_ENGINE)
     return ended[0] if ended else None
+
+
+def _observed(metadata: dict[str, Any], status: dict[str, Any]) -> Observed:
+    state = _state(metadata, status)
+    return state, _trouble(status, state)
 
 
 def _state(metadata: dict[str, Any], status: dict[str, Any]) -> EngineState:

@@ -77,6 +77,9 @@ def _settings() -> kopf.OperatorSettings:
     for kind in kinds.OWNED:
         # A tuple: the text form of the key matches nothing, silently.
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = owned
+    # What becomes of router pods is told by their Deployment.
+    engines = f"{owned},{names.LABEL_COMPONENT}={names.COMPONENT_ENGINE}"
+    settings.watching.label_selectors["", kinds.POD.version, kinds.POD.plural] = engines
     return settings
 
 
