@@ -16,6 +16,7 @@ from moriio_operator.kube.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    InvalidError,
     NotFoundError,
     UnreachableError,
 )
@@ -124,6 +125,11 @@ class MemoryKube(Kube):
             raise NotFoundError(404, "NotFound", "no such object")
         if expected is not None and (live or {}).get("metadata", {})["resourceVersion"] != expected:
             raise ConflictError(409, "Conflict", "the object has been modified")
+        uid = metadata.get("uid")
+        if uid is not None and (live or {}).get("metadata", {}).get("uid") != uid:
+            raise ConflictError(409, "Conflict", "the uid in the object differs")
+        if obj["kind"] == "ControllerRevision" and (live or obj)["data"] != obj.get("data"):
+            raise InvalidError(422, "Invalid", "data: field is immutable")
         wanted = _applied(live or {}, obj, subresource)
         if live is not None and _same(live, wanted):
             # Checked and not stored: no new version, and no write that a crash could fall on.
@@ -198,6 +204,6 @@ def _applied(live: Object, obj: Object, subresource: str | None) -> Object:
     if subresource is not None:
         return {**live, subresource: obj[subresource]}
     kept = {key: live["metadata"][key] for key in ("uid",) if live}
-    # What an apply never spoke of is not taken away; of single fields nobody keeps account here.
-    rest = {key: value for key, value in live.items() if key not in obj}
-    return {**obj, **rest, "metadata": {**obj["metadata"], **kept}}
+    # What an apply leaves out it takes away: all of it was ours.
+    status = {"status": live["status"]} if "status" in live else {}
+    return {**obj, **status, "metadata": {**obj["metadata"], **kept}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from moriio_operator.api.status import Condition, Status
+from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.queue import Key
 from moriio_operator.control.reconcile import Reconciler
 from moriio_operator.plan.policy import Policy
@@ -30,8 +31,13 @@ class Operator:
 
     async def step(self) -> float | None:
         """One pass, as after a resync: whatever a test did to the world, no event told of it."""
-        reconcile = Reconciler(self.kube, self._policy, self.installation, self._ports, self.now)
-        return (await reconcile(KEY)).again_s
+        return (await self.reconciler(Knowledge())(KEY)).again_s
+
+    def reconciler(self, knowledge: Knowledge) -> Reconciler:
+        """What does the passes, with what it knows."""
+        return Reconciler(
+            self.kube, self._policy, self.installation, self._ports, self.now, knowledge
+        )
 
     async def settle(self) -> None:
         """Passes, pods that become ready and pods that go, until nothing is written any more."""

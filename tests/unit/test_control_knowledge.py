@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from moriio_operator.control.knowledge import Knowledge, Sighting
 from moriio_operator.control.queue import Key
-from moriio_operator.kube import kinds
 from moriio_operator.kube.kinds import CHILDREN, SERVICE
 
 from unit.samples import UID, Json, children_of, laid_over, owner
@@ -28,13 +27,13 @@ def sighting(version: str | None = "7", uid: str = "u-1", name: str = "llm") -> 
 def informed(*objects: Json) -> Knowledge:
     """Know all kinds; of Services, these."""
     knowledge = Knowledge()
-    for kind in knowledge.doubtful(KEY, CHILDREN, UID):
+    for kind in knowledge.doubtful(KEY, CHILDREN, UID)[0]:
         knowledge.learn(KEY, kind, objects if kind is SERVICE else ())
     return knowledge
 
 
 def doubts(knowledge: Knowledge, uid: str = UID) -> list[str]:
-    return [kind.kind for kind in knowledge.doubtful(KEY, CHILDREN, uid)]
+    return [kind.kind for kind in knowledge.doubtful(KEY, CHILDREN, uid)[0]]
 
 
 def test_at_first_everything_is_read_and_then_nothing() -> None:
@@ -92,6 +91,23 @@ def test_an_event_during_the_reading_puts_the_reading_in_doubt() -> None:
     assert doubts(knowledge) == ["Service"]
 
 
+def test_a_deletion_that_is_told_before_the_answer_to_the_create_is_not_lost() -> None:
+    # The answer is under way when somebody deletes what it tells of.
+    knowledge = informed()
+    assert knowledge.hear(KEY, sighting("5"))
+    assert knowledge.hear(KEY, sighting(None))
+    knowledge.written(KEY, service("5"))
+    assert doubts(knowledge) == ["Service"]
+
+
+def test_what_is_known_is_given_with_the_doubts_and_stays_whatever_is_forgotten_then() -> None:
+    knowledge = informed(service())
+    unknown, known = knowledge.doubtful(KEY, CHILDREN, UID)
+    knowledge.forget_all()
+    assert unknown == []
+    assert [obj["metadata"]["name"] for obj in known] == ["llm"]
+
+
 def test_our_own_deletion_is_no_news() -> None:
     knowledge = informed(service())
     knowledge.deleted(KEY, service())
@@ -109,7 +125,7 @@ def test_what_is_forgotten_is_read_anew() -> None:
     knowledge = informed(service())
     knowledge.forget_all()
     assert knowledge.children(KEY) == ()
-    assert len(doubts(knowledge)) == len(kinds.CHILDREN)
+    assert len(doubts(knowledge)) == len(CHILDREN)
 
 
 def test_a_write_before_the_first_reading_is_not_mistaken_for_one() -> None:

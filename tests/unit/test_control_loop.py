@@ -89,6 +89,13 @@ CONFLICT = ConflictError(409, "Conflict", "changed")
         ([30.0], [30.0], [0.5], ["ok"]),
         ([Next(30.0, 2.0)], [30.0], [2.0], ["ok"]),
         ([CONFLICT], [0.2], [0.2], ["conflict"]),
+        ([CONFLICT] * 7, [*[0.2] * 5, 1.0, 2.0], [*[0.2] * 5, 1.0, 2.0], ["conflict"] * 7),
+        (
+            [*[CONFLICT] * 5, None, CONFLICT],
+            [0.2] * 6,
+            [*[0.2] * 5, 0.5, 0.2],
+            [*["conflict"] * 5, "ok", "conflict"],
+        ),
         ([ApiError(500, "x", "y")], [1.0], [1.0], ["error"]),
         ([ValueError()] * 3, [1.0, 2.0, 4.0], [1.0, 2.0, 4.0], ["error"] * 3),
         ([ValueError(), None, ValueError()], [1.0, 1.0], [1.0, 0.5, 1.0], ["error", "ok", "error"]),
@@ -199,3 +206,20 @@ async def test_a_resync_makes_every_deployment_due_and_survives_a_failure(
     await asyncio.gather(running, return_exceptions=True)
     assert found == {KEY, Key("team", "other")}
     assert kube.failed
+
+
+async def test_a_namespace_that_may_not_be_listed_keeps_no_other_from_its_resync() -> None:
+    class Forbidden(MemoryKube):
+        async def list(
+            self, kind: Kind, namespace: str | None = None, selector: str = ""
+        ) -> tuple[list[Object], str]:
+            if namespace == "closed":
+                raise ApiError(403, "Forbidden", "no Role there yet")
+            return await super().list(kind, namespace, selector)
+
+    queue = WorkQueue()
+    kube = Forbidden(resource())
+    running = asyncio.create_task(resync(kube, queue, Knowledge(), ["closed", "team"], 0.001))
+    assert await asyncio.wait_for(queue.get(), 5) == KEY
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from moriio_operator import __version__
 from moriio_operator.api.names import Role
 from moriio_operator.build.children import Installation
+from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.observe import observe
 from moriio_operator.control.pods import HELD_RETRY_S, TAKEN_RETRY_S
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
 from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError
 from moriio_operator.plan.engines import DRAIN_LOOK_S
 from moriio_operator.plan.policy import Policy
+from moriio_operator.plan.ports import PortRange
 
 from unit.memory_kube import CrashError, MemoryKube
-from unit.played import Operator
+from unit.played import KEY, Operator
 from unit.samples import (
     INSTALLATION,
     POLICY,
@@ -482,6 +487,143 @@ async def test_while_a_spec_is_refused_what_ends_is_replaced_as_it_was_rendered(
     assert made["image"] == before["containers"][0]["image"] == "vllm:1"
     assert operator.condition("Accepted").reason == "TemplateRefused"
     assert operator.status.roles[1].desired == 1
+
+
+async def test_a_child_that_may_not_be_deleted_is_told_and_keeps_nothing_waiting() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse(
+        "delete", "Deployment", ForbiddenError(403, "Forbidden", "protected")
+    )
+    operator.change({"engine": {"image": "vllm:2"}})
+    await operator.settle()
+    assert len(operator.pods()) == 2
+    assert operator.condition("Ready").status == "True"
+    accepted = operator.condition("Accepted")
+    assert (accepted.status, accepted.reason) == ("False", "ChildRefused")
+    assert "the API server does not let go of Deployment llm-router-sgntrwxt" in accepted.message
+
+
+async def test_a_webhook_that_does_not_answer_for_a_child_is_told_and_what_lives_is_healed() -> (
+    None
+):
+    operator = await serving()
+    operator.kube.remove("Service", "llm")
+    operator.kube.refuse = refuse("create", "Service", WEBHOOK)
+    dies(operator, "llm-decode-4")
+    assert await operator.step() == REFUSED_RETRY_S
+    assert told(operator) == ("False", "AdmissionFailed")
+    assert living(operator) == ["llm-decode-8", "llm-prefill-0"]
+
+
+async def test_while_a_revision_drains_a_refused_wish_makes_nothing_of_it_anew() -> None:
+    operator = await serving()
+    operator.change({"engine": {"image": "vllm:2"}})
+    await operator.step()
+    refused = {"podTemplate": {"spec": {"nodeName": "n1"}}, "replicas": 6}
+    operator.change({"prefill": refused, "decode": refused})
+    await operator.step()
+    assert living(operator) == []
+    assert operator.status.port_cursor == 8
+
+
+async def test_what_a_tightened_policy_forbids_is_not_replaced_under_the_cloak_of_another() -> None:
+    operator = await serving()
+    dies(operator, "llm-decode-4")
+    strict = Policy(
+        privileged_namespaces=POLICY.privileged_namespaces, image_prefixes=["good", "router"]
+    )
+    template = {"spec": {"nodeName": "n1"}}
+    operator.change({"engine": {"image": "good:1"}, "decode": {"podTemplate": template}})
+    tightened = Operator(operator.kube, policy=strict)
+    assert await tightened.step() == REFUSED_RETRY_S
+    assert tightened.pods() == ["llm-decode-4", "llm-prefill-0"]
+
+
+async def test_all_engines_that_end_while_a_spec_is_refused_come_back() -> None:
+    operator = await serving()
+    for name in operator.pods():
+        operator.kube.remove("Pod", name)
+    operator.change({"decode": {"podTemplate": {"spec": {"nodeName": "n1"}}}})
+    await operator.settle()
+    assert living(operator) == ["llm-decode-12", "llm-prefill-8"]
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_children_of_what_is_kept_are_healed_as_they_were_rendered() -> None:
+    operator = await serving()
+    (router,) = operator.kube.of_kind("Deployment")
+    for kind, name in (("Deployment", router["metadata"]["name"]), ("Service", "llm")):
+        operator.kube.remove(kind, name)
+    operator.change(
+        {
+            "engine": {"image": "vllm:2"},
+            "router": {"image": "router:2"},
+            "decode": {"podTemplate": {"spec": {"nodeName": "n1"}}},
+        }
+    )
+    await operator.settle()
+    (again,) = operator.kube.of_kind("Deployment")
+    assert again["spec"]["template"] == router["spec"]["template"]
+    assert operator.kube.one("Service", "llm")
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_children_of_a_revision_that_drains_are_healed() -> None:
+    operator = await serving()
+    operator.change({"engine": {"image": "vllm:2"}})
+    await operator.step()
+    operator.kube.remove("Service", "llm")
+    await operator.step()
+    selector = operator.kube.one("Service", "llm")["spec"]["selector"]
+    assert selector["moriio.dev/revision"] == "sgntrwxt"
+
+
+@pytest.mark.parametrize("label", ["moriio.dev/revision", "moriio.dev/deployment"])
+async def test_a_template_that_lost_a_label_is_given_it_back_and_kept_as_it_is(label: str) -> None:
+    operator = await serving()
+    kept = operator.kube.one("ControllerRevision", "llm-sgntrwxt")
+    data = copy.deepcopy(kept["data"])
+    del kept["metadata"]["labels"][label]
+    for _ in range(2):
+        with contextlib.suppress(ConflictError):
+            await operator.step()
+    assert operator.kube.one("ControllerRevision", "llm-sgntrwxt")["data"] == data
+    assert label in operator.kube.one("ControllerRevision", "llm-sgntrwxt")["metadata"]["labels"]
+    operator.kube.writes.clear()
+    await operator.step()
+    assert operator.kube.writes == []
+
+
+async def test_the_resync_in_the_middle_of_a_pass_hides_nothing() -> None:
+    operator = await serving()
+    knowledge = Knowledge()
+    reconcile = operator.reconciler(knowledge)
+    await reconcile(KEY)
+
+    class Forgetting(MemoryKube):
+        async def list(self, *arguments: Any) -> tuple[list[Object], str]:
+            knowledge.forget_all()
+            return await operator.kube.list(*arguments)
+
+        async def get(self, *arguments: Any) -> Object | None:
+            return await operator.kube.get(*arguments)
+
+    world = await observe(Forgetting(), knowledge, KEY)
+    assert world is not None
+    assert len(world.children) == 8
+    await reconcile(KEY)
+    assert operator.kube.writes == []
+
+
+async def test_in_a_full_range_an_ended_engine_is_cleared_away_and_followed() -> None:
+    operator = Operator(MemoryKube(resource()), ports=PortRange(20_000, 20_007))
+    await operator.settle()
+    dies(operator, "llm-decode-4")
+    assert await operator.step() == HELD_RETRY_S
+    assert told(operator) == ("False", "PortsExhausted")
+    await operator.settle()
+    assert living(operator) == ["llm-decode-12", "llm-prefill-0"]
+    assert operator.condition("Accepted").status == "True"
 
 
 async def test_against_the_admins_policy_nothing_is_replaced() -> None:

@@ -106,9 +106,42 @@ async def test_a_released_lease_is_taken_at_once() -> None:
 
 
 async def test_releasing_what_is_not_held_writes_nothing() -> None:
-    kube = MemoryKube()
-    await candidate(kube, "one", Clock()).release()
+    kube, clock = MemoryKube(), Clock()
+    await candidate(kube, "one", clock).release()
     assert kube.writes == []
+    await led(kube, clock, "two")
+    kube.writes.clear()
+    await candidate(kube, "one", clock).release()
+    assert kube.writes == []
+
+
+class Deaf(MemoryKube):
+    """An API server that stores what is written and never answers."""
+
+    async def create(self, obj: Object, manager: str, *, dry_run: bool = False) -> Object:
+        await super().create(obj, manager, dry_run=dry_run)
+        raise UnreachableError(TimeoutError("no answer"))
+
+
+async def test_a_lease_that_was_taken_without_an_answer_is_led_by_and_released() -> None:
+    kube, clock = Deaf(), Clock()
+    elector = await led(kube, clock)
+    assert elector.leads
+    other = Elector(kube, Candidacy("sys", "other", "one"), clock=clock)
+    taking = asyncio.create_task(other.acquire())
+    await within(lambda: ("Lease", "other") in kube.objects)
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    await other.release()
+    assert kube.one("Lease", "other")["spec"]["holderIdentity"] == ""
+
+
+async def test_a_lease_whose_last_renewal_got_no_answer_is_released() -> None:
+    kube, clock = MemoryKube(), Clock()
+    holder = await led(kube, clock)
+    kube.put(kube.one("Lease", "lease"))
+    await holder.release()
+    assert lease(kube)["holderIdentity"] == ""
 
 
 async def test_a_release_that_fails_leaves_the_lease_to_run_out() -> None:

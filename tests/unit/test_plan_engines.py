@@ -13,7 +13,7 @@ from moriio_operator.contract.ports import block_size
 from moriio_operator.plan import engines as planner
 from moriio_operator.plan.engine import Engine, Trouble
 from moriio_operator.plan.engines import EnginePlan, Failures
-from moriio_operator.plan.ports import PortBlock, PortRange, PortsExhaustedError
+from moriio_operator.plan.ports import PortBlock, PortRange
 
 from unit.samples import NOW, PORTS, REVISION, engine, later, owner
 
@@ -260,9 +260,44 @@ def test_holding_with_nothing_running_reports_the_wish() -> None:
     assert (plan.revision, plan.serving) == (REVISION, REVISION)
 
 
-def test_when_ports_run_out_nothing_is_planned() -> None:
-    with pytest.raises(PortsExhaustedError):
-        planner.plan(wish(2, 2), Status(), [], REVISION, SIZES, PortRange(20_000, 20_011), NOW)
+TWELVE = PortRange(20_000, 20_011)
+
+
+def test_when_ports_run_out_those_that_fit_are_planned_and_the_rest_is_told() -> None:
+    plan = planner.plan(wish(2, 2), Status(), [], REVISION, SIZES, TWELVE, NOW)
+    assert born(plan) == ["llm-prefill-0", "llm-prefill-4", "llm-decode-8"]
+    assert plan.exhausted == (
+        "no 4 contiguous ports are free in 20000-20011, where 3 engines hold theirs"
+    )
+
+
+def test_in_a_full_range_an_engine_that_ended_gives_its_ports_to_its_successor() -> None:
+    engines = [engine(0, P), engine(4, P), engine(8, D, ENDED)]
+    status = Status(port_cursor=12)
+    plan = planner.plan(wish(2, 1), status, engines, REVISION, SIZES, TWELVE, NOW)
+    assert (born(plan), stopped(plan)) == ([], ["llm-decode-8"])
+    assert plan.exhausted
+    later_on = planner.plan(wish(2, 1), status, engines[:2], REVISION, SIZES, TWELVE, NOW)
+    assert born(later_on) == ["llm-decode-20"]
+    assert not later_on.exhausted
+
+
+def test_what_is_kept_is_kept_in_the_numbers_recorded() -> None:
+    status = recorded(0)
+    plan = planner.keep(wish(5, 5), status, [], REVISION, SIZES, PORTS, NOW)
+    assert [birth.role for birth in plan.births] == [D]
+
+
+def test_of_a_revision_that_is_not_recorded_nothing_is_made() -> None:
+    plan = planner.keep(wish(5, 5), Status(), [], "other", SIZES, PORTS, NOW)
+    assert plan.births == ()
+
+
+@pytest.mark.parametrize("reason", ["Relabelled", "UnknownRevision"])
+def test_an_engine_whose_labels_were_edited_did_not_fail(reason: str) -> None:
+    plan = step([engine(0, P), engine(4, D, ENDED, trouble=Trouble(reason, "x"))])
+    assert plan.failures_of(D) == Failures()
+    assert len(plan.births) == 1
 
 
 def test_tensor_parallel_engines_get_larger_blocks() -> None:

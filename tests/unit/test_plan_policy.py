@@ -9,7 +9,7 @@ from moriio_operator.plan import policy as admin
 from moriio_operator.plan.policy import Policy
 from pydantic import ValidationError
 
-from unit.samples import POLICY, Json, owner
+from unit.samples import POLICY, Json, laid_over, owner
 
 
 def told(change: Json | None = None, policy: Policy = POLICY) -> list[str]:
@@ -183,6 +183,67 @@ def test_with_a_bound_every_role_says_how_many_it_uses(gpu: Json | None) -> None
         "node: give count or visibleDevices, since the chart value policy.maxGpus bounds their "
         "number"
     ]
+
+
+EIGHT: Json = {"limits": {"amd.com/gpu": "8"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"prefill": {"resources": EIGHT}}, "spec.prefill.resources.limits[amd.com/gpu]"),
+        (
+            {"decode": {"resources": {"requests": {"amd.com/gpu": "8"}}}},
+            "spec.decode.resources.requests[amd.com/gpu]",
+        ),
+        ({"router": {"resources": EIGHT}}, "spec.router.resources.limits[amd.com/gpu]"),
+        (
+            {
+                "decode": {
+                    "podTemplate": {
+                        "spec": {"containers": [{"name": "engine"}, {"resources": EIGHT}]}
+                    }
+                }
+            },
+            "spec.decode.podTemplate.spec.containers[1].resources.limits[amd.com/gpu]",
+        ),
+        (
+            {
+                "prefill": {
+                    "devices": {"gpu": {"resourceName": "vendor/card", "count": 1}},
+                    "resources": {"limits": {"vendor/card": "8"}},
+                }
+            },
+            "spec.prefill.resources.limits[vendor/card]",
+        ),
+    ],
+    ids=str,
+)
+def test_with_a_bound_gpus_are_asked_for_in_one_place_only(change: Json, path: str) -> None:
+    whole = laid_over(asking({"visibleDevices": "0"}, {"visibleDevices": "0"}), change)
+    assert told(whole, gpus(100)) == [
+        f"{path}: GPUs are asked for in devices.gpu alone, where the chart value policy.maxGpus "
+        "counts them: remove it"
+    ]
+    assert told(whole, gpus(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("prefix", "image", "allowed"),
+    [
+        ("reg.example", "reg.example/vllm:1", True),
+        ("reg.example", "reg.example:5000/vllm:1", False),
+        ("reg.example:5000", "reg.example:5000/vllm:1", True),
+        ("reg.example/team", "reg.example/team:1", True),
+        ("reg.example/team", "reg.example/team@sha256:0", True),
+        ("reg.example/team", "reg.example/teammate:1", False),
+        ("vllm", "vllm:1", True),
+    ],
+)
+def test_a_prefix_is_a_host_a_path_or_a_name_and_no_mere_text(
+    prefix: str, image: str, *, allowed: bool
+) -> None:
+    assert (told({"engine": {"image": image}}, images(prefix, "router")) == []) is allowed
 
 
 JUNK = st.recursive(

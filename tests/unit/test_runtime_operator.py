@@ -12,10 +12,11 @@ import pytest
 from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.client import Kube
+from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.lease import Candidacy, Elector
 from moriio_operator.runtime import operator as module
-from moriio_operator.runtime.operator import _until_one_ends, _watch
+from moriio_operator.runtime.operator import _listen, _until_one_ends, _watch
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry.server import Check
 
@@ -133,14 +134,55 @@ def harmless_sigterm() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("harmless_sigterm")
-async def test_sigterm_ends_a_process_that_waits_for_the_crd() -> None:
-    kube, other = NoCrd(), Part()
-    watch = _watch(kube, WorkQueue(), Knowledge(), [], asyncio.Event())
-    running = asyncio.create_task(_until_one_ends(watch, other.run()))
+async def test_sigterm_ends_a_process_that_waits_for_the_crd(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kube = NoCrd()
+    monkeypatch.setattr(Kube, "connect", connects_to(kube))
+    monkeypatch.setattr(module, "serve", serves_to([]))
+    running = asyncio.create_task(module.run(Settings.model_validate(SETTINGS)))
     await asyncio.wait_for(kube.asked.wait(), 5)
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.wait_for(running, 5)
-    assert other.cancelled
+    assert kube.closed
+    assert kube.one("Lease", "moriio-operator")["spec"]["holderIdentity"] == ""
+
+
+class FlakyDiscovery(LateCrd):
+    """Its discovery fails at first."""
+
+    async def serves(self, kind: Kind) -> bool:
+        if self.asked == 0:
+            self.asked += 1
+            raise ApiError(503, "Unavailable", "down")
+        return await super().serves(kind)
+
+
+async def test_discovery_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube, watched = FlakyDiscovery(), asyncio.Event()
+
+    async def watch(*_: object) -> None:
+        watched.set()
+
+    monkeypatch.setattr(module, "_CRD_RETRY_S", 0)
+    monkeypatch.setattr("moriio_operator.runtime.source.run", watch)
+    watching = asyncio.Event()
+    await asyncio.wait_for(_watch(kube, WorkQueue(), Knowledge(), [], watching), 5)
+    assert watched.is_set()
+
+
+@pytest.mark.usefixtures("harmless_sigterm")
+async def test_the_signal_is_taken_back_once_kopf_watches() -> None:
+    stop, watching = asyncio.Event(), asyncio.Event()
+    taken = asyncio.Event()
+    listening = asyncio.create_task(_listen(stop, watching))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, taken.set)
+    watching.set()
+    await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(listening, 5)
+    assert stop.is_set()
+    assert not taken.is_set()
 
 
 @pytest.mark.usefixtures("harmless_sigterm")

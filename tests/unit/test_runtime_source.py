@@ -86,6 +86,17 @@ async def test_a_change_a_deletion_and_a_new_list_make_it_due(
     assert len(enqueued) == 2
 
 
+async def test_a_deletion_is_told_though_nothing_else_of_it_changed(
+    handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    # Without finalizers an object has no deletionTimestamp when it is gone.
+    await told(handlers, "ADDED", generation=1)
+    await told(handlers, "DELETED", generation=1)
+    assert len(enqueued) == 2
+    await told(handlers, "MODIFIED", generation=1)
+    assert len(enqueued) == 3
+
+
 async def test_an_event_of_a_child_makes_its_owners_key_due(
     handlers: dict[str, Handler], enqueued: list[Key]
 ) -> None:

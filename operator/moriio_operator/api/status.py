@@ -145,7 +145,8 @@ class Status(ApiModel):
         "block.",
     )
     revision: Annotated[str, StringConstraints(max_length=63)] | None = Field(
-        default=None, description="The revision that the spec stands for."
+        default=None,
+        description="The revision that runs or starts; while a spec is refused, the one before it.",
     )
     endpoint: Annotated[str, StringConstraints(max_length=512)] | None = Field(
         default=None, description="Where clients inside the cluster send requests."

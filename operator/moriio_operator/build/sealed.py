@@ -13,7 +13,7 @@ from typing import Any
 
 from moriio_operator import __version__
 from moriio_operator.api import names
-from moriio_operator.api.deployment import Owner
+from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.build.engine import engine_template
 from moriio_operator.build.incarnation import block_size
@@ -31,6 +31,8 @@ class Sealed:
     name: str
     revision: str
     rendered_by: str
+    # The spec as it was then: what the admin's policy is asked about again.
+    spec: Mapping[str, Any]
     templates: Mapping[str, dict[str, Any]]
 
     @property
@@ -51,13 +53,19 @@ class Sealed:
 def sealed_engines(owner: Owner, revision: str) -> Sealed:
     """Render the templates of both roles."""
     templates = {role.value: engine_template(owner, role, revision) for role in ROLES}
-    return Sealed(engines_name(owner, revision), revision, __version__, templates)
+    return Sealed(
+        engines_name(owner, revision), revision, __version__, _written(owner.spec), templates
+    )
 
 
 def sealed_router(owner: Owner, revision: str, registrar_image: str) -> Sealed:
     """Render the routers' template."""
     templates = {_ROUTER: router_template(owner, revision, registrar_image)}
-    return Sealed(router_name(owner), revision, __version__, templates)
+    return Sealed(router_name(owner), revision, __version__, _written(owner.spec), templates)
+
+
+def _written(spec: Spec) -> dict[str, Any]:
+    return spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
 
 
 def engines_name(owner: Owner, revision: str) -> str:
@@ -78,16 +86,17 @@ def controller_revision(owner: Owner, sealed: Sealed) -> dict[str, Any]:
         "metadata": metadata(owner, sealed.name, labels={names.LABEL_REVISION: sealed.revision}),
         # Required by the kind and of no use here: ours are found by name.
         "revision": 1,
-        "data": {"renderedBy": sealed.rendered_by, "templates": dict(sealed.templates)},
+        # With all that is asked of it: labels are anybody's to edit, this is nobody's.
+        "data": {
+            "revision": sealed.revision,
+            "renderedBy": sealed.rendered_by,
+            "spec": dict(sealed.spec),
+            "templates": dict(sealed.templates),
+        },
     }
 
 
 def read(obj: dict[str, Any]) -> Sealed:
     """Read what `controller_revision` wrote."""
-    metadata, data = obj["metadata"], obj["data"]
-    return Sealed(
-        metadata["name"],
-        metadata["labels"][names.LABEL_REVISION],
-        data["renderedBy"],
-        data["templates"],
-    )
+    name, data = obj["metadata"]["name"], obj["data"]
+    return Sealed(name, data["revision"], data["renderedBy"], data["spec"], data["templates"])

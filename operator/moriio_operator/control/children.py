@@ -23,6 +23,7 @@ from moriio_operator.kube.client import Kube, Object
 from moriio_operator.kube.drift import drifted, stamped
 from moriio_operator.kube.errors import (
     AlreadyExistsError,
+    ApiError,
     ConflictError,
     ForbiddenError,
     InvalidError,
@@ -54,12 +55,14 @@ class Hands:
         await self.fence()
         self.knowledge.written(self._key, await self.kube.create(child, names.FIELD_MANAGER))
 
-    async def apply(self, child: Object) -> None:
-        """Apply a child over what is there."""
+    async def apply(self, child: Object, live: Object) -> None:
+        """Apply a child over the very object that is there."""
         await self.fence()
         kind, metadata = kind_of(child), child["metadata"]
         await self.kube.own(kind, metadata["namespace"], metadata["name"], names.FIELD_MANAGER)
-        self.knowledge.written(self._key, await self.kube.apply(child, names.FIELD_MANAGER))
+        # With its uid: should it be another's by now, the API server says so.
+        this = {**child, "metadata": {**metadata, "uid": live["metadata"]["uid"]}}
+        self.knowledge.written(self._key, await self.kube.apply(this, names.FIELD_MANAGER))
 
     async def delete(self, child: Object) -> None:
         """Delete this very child."""
@@ -72,8 +75,7 @@ class Hands:
 
 
 async def bring_about(hands: Hands, world: World, desired: Sequence[Object]) -> list[Problem]:
-    """Create and apply the children that differ, in their order; delete what is not wished."""
-    key = hands.owner.key
+    """Create what is missing and apply what differs, in their order; stop at what is refused."""
     for child in map(stamped, desired):
         live = world.child(child["kind"], child["metadata"]["name"])
         if live is not None and not _differs(child, live):
@@ -81,33 +83,58 @@ async def bring_about(hands: Hands, world: World, desired: Sequence[Object]) -> 
         problem = await _write(hands, child, live)
         if problem is not None:
             return [problem]
-        log.info("applied", key=key, child=_title(child))
+        log.info("applied", key=hands.owner.key, child=_title(child))
+    return []
+
+
+async def prune(hands: Hands, world: World, desired: Sequence[Object]) -> list[Problem]:
+    """Delete what is not wished; what cannot be deleted is told and keeps nothing else waiting."""
+    problems = []
     wanted = {(child["kind"], child["metadata"]["name"]) for child in desired}
     for child in world.children:
         metadata = child["metadata"]
         if (child["kind"], metadata["name"]) in wanted or metadata.get("deletionTimestamp"):
             continue
-        await hands.delete(child)
-        log.info("deleted", key=key, child=_title(child))
-    return []
+        try:
+            await hands.delete(child)
+        except (ForbiddenError, InvalidError) as error:
+            text = f"the API server does not let go of {_title(child)}: {error.message}"
+            problems.append(Problem("ChildRefused", "spec", text))
+            continue
+        log.info("deleted", key=hands.owner.key, child=_title(child))
+    return problems
 
 
 def _differs(child: Object, live: Object) -> bool:
-    # What was rendered stays, and the API server lets nobody change it.
-    return child["kind"] != CONTROLLER_REVISION.kind and drifted(child, live)
+    if child["kind"] != CONTROLLER_REVISION.kind:
+        return drifted(child, live)
+    # What was rendered stays, and the API server lets nobody change it. Its labels are like others.
+    labels = live["metadata"].get("labels") or {}
+    return not child["metadata"]["labels"].items() <= labels.items()
 
 
 async def _write(hands: Hands, child: Object, live: Object | None) -> Problem | None:
     try:
         if live is None:
-            await hands.create(child)
-        else:
-            await _mend(hands, child, live)
-    except AlreadyExistsError:
-        return await _met(hands, child)
+            return await _create(hands, child)
+        await _mend(hands, child, live)
     except (InvalidError, ForbiddenError) as error:
         text = f"the API server refuses {_title(child)}: {error.message}"
         return Problem("ChildRefused", "spec", text)
+    except ApiError as error:
+        if error.status != 500:
+            raise
+        # An admission webhook that does not answer.
+        text = f"the API server refuses {_title(child)}: {error.message}"
+        return Problem("AdmissionFailed", "spec", text)
+    return None
+
+
+async def _create(hands: Hands, child: Object) -> Problem | None:
+    try:
+        await hands.create(child)
+    except AlreadyExistsError:
+        return await _met(hands, child)
     return None
 
 
@@ -119,13 +146,11 @@ async def _met(hands: Hands, child: Object) -> Problem | None:
         raise ConflictError(409, "Conflict", f"{_title(child)} is gone again")
     reference = controller(holder) or {}
     if reference.get("uid") == owner.uid:
-        if child["kind"] == CONTROLLER_REVISION.kind:
-            # What it holds counts, not what would be rendered now: give it its labels back, so that
-            # it is found, and begin again.
-            await hands.apply({key: child[key] for key in ("apiVersion", "kind", "metadata")})
-            raise ConflictError(409, "Conflict", f"{_title(child)} was there already")
         # Ours, and somebody took its labels away; or its twin, after an answer that was lost.
         await _mend(hands, child, holder)
+        if child["kind"] == CONTROLLER_REVISION.kind:
+            # What it holds counts, not what would be rendered now: begin again with that.
+            raise ConflictError(409, "Conflict", f"{_title(child)} was there already")
         return None
     if (reference.get("kind"), reference.get("name")) == (names.KIND, owner.name):
         text = f"{_title(child)} is still there from an earlier PDDeployment of this name: wait"
@@ -138,12 +163,16 @@ async def _met(hands: Hands, child: Object) -> Problem | None:
 
 
 async def _mend(hands: Hands, child: Object, live: Object) -> None:
-    if live.get("roleRef") != child.get("roleRef"):
+    if child["kind"] == CONTROLLER_REVISION.kind:
+        kept = {key: live[key] for key in ("data", "revision")}
+        await hands.apply({**child, **kept}, live)
+    elif live.get("roleRef") != child.get("roleRef"):
         # Immutable; it names the chart's release, which an admin may have renamed.
         await hands.delete(live)
+        # Should something hold it back, the name is taken: a conflict, and tried again later.
         await hands.create(child)
     else:
-        await hands.apply(child)
+        await hands.apply(child, live)
 
 
 def _title(obj: Object) -> str:

@@ -136,8 +136,8 @@ def progressing(
 
 
 def halted() -> Verdict:
-    """Say that nothing is under way, because the spec is not acted on."""
-    text = "nothing is changed until the spec is accepted, see the condition Accepted"
+    """Say that nothing new is under way, because the spec is not acted on."""
+    text = "what runs is kept as it is until the spec is accepted, see the condition Accepted"
     return Verdict(ConditionType.PROGRESSING, "False", "NotAccepted", text)
 
 

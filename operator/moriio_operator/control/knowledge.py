@@ -36,20 +36,30 @@ class Knowledge:
 
     def hear(self, key: Key, sighting: Sighting) -> bool:
         """Take in an event; tell whether it is news."""
-        if self._agrees(key, sighting):
+        told = self._heard.get(key, {})
+        # What was heard of it before may be of a write whose answer is still under way.
+        if self._agrees(key, sighting) and (sighting.kind, sighting.name) not in told:
             return False
         self._heard[key][sighting.kind, sighting.name] = sighting
         return True
 
-    def doubtful(self, key: Key, kinds: Iterable[Kind], owner_uid: str) -> list[Kind]:
-        """Give the kinds that must be read; events from now on put in doubt what is read then."""
+    def doubtful(
+        self, key: Key, kinds: Iterable[Kind], owner_uid: str
+    ) -> tuple[list[Kind], list[Object]]:
+        """Give the kinds that must be read, and all children of the others.
+
+        Both at one moment, since the resync may forget everything while the rest is being read.
+        Events from now on put in doubt what is read then.
+        """
         if self._owners.get(key) != owner_uid:
             self.forget(key)
             self._owners[key] = owner_uid
         heard = self._heard.pop(key, {}).values()
         doubts = {sighting.kind for sighting in heard if not self._agrees(key, sighting)}
         known = self._known.setdefault(key, {})
-        return [kind for kind in kinds if kind.kind in doubts or kind.kind not in known]
+        unknown = [kind for kind in kinds if kind.kind in doubts or kind.kind not in known]
+        sure = known.keys() - {kind.kind for kind in unknown}
+        return unknown, [obj for kind in sure for obj in known[kind].values()]
 
     def learn(self, key: Key, kind: Kind, objects: Iterable[Object]) -> None:
         """Take in all objects of a kind, as they were read."""

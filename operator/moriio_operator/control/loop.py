@@ -41,6 +41,7 @@ PassObserver: TypeAlias = Callable[[str, float], None]
 
 # What was changed meanwhile is read again soon.
 _CONFLICT_S = 0.2
+_CONFLICTS_AT_ONCE = 5
 _FIRST_S = 1.0
 _LONGEST_S = 60.0
 
@@ -53,6 +54,7 @@ class Loop:
         self._reconcile = reconcile
         self._observe = observe
         self._failures: dict[Key, int] = {}
+        self._conflicts: dict[Key, int] = {}
 
     async def run(self, workers: int) -> None:
         """Work until cancelled; a worker that dies ends the process (no zombie).
@@ -82,9 +84,13 @@ class Loop:
         try:
             again_s, rest_s = await self._reconcile(key)
         except ConflictError as error:
+            conflicts = self._conflicts[key] = self._conflicts.get(key, 0) + 1
             log.debug("changed meanwhile", key=str(key), error=str(error))
-            self._queue.add_later(key, _CONFLICT_S)
-            return "conflict", _CONFLICT_S
+            # One that lasts is no race: a webhook answers so, or another controller never rests.
+            late = conflicts - _CONFLICTS_AT_ONCE
+            wait_s = backoff_s(late) if late > 0 else _CONFLICT_S
+            self._queue.add_later(key, wait_s)
+            return "conflict", wait_s
         except LeaseLostError:
             raise
         except Exception as error:  # noqa: BLE001 - any failure of one object is that object's
@@ -94,6 +100,7 @@ class Loop:
             self._queue.add_later(key, wait_s)
             return "error", wait_s
         self._failures.pop(key, None)
+        self._conflicts.pop(key, None)
         if again_s is not None:
             self._queue.add_later(key, again_s)
         return "ok", rest_s
@@ -111,10 +118,15 @@ async def resync(
     while True:
         await asyncio.sleep(every_s * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
         knowledge.forget_all()
-        try:
-            for namespace in namespaces or (None,):
-                items, _ = await kube.list(kinds.PDDEPLOYMENT, namespace)
-                for item in items:
-                    queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))
-        except Exception as error:  # noqa: BLE001 - the next round tries again
-            log.warning("resync failed", error=repr(error))
+        for namespace in namespaces or (None,):
+            await _all_due(kube, queue, namespace)
+
+
+async def _all_due(kube: Kube, queue: WorkQueue, namespace: str | None) -> None:
+    try:
+        items, _ = await kube.list(kinds.PDDEPLOYMENT, namespace)
+    except Exception as error:  # noqa: BLE001 - the next round tries again
+        log.warning("resync failed", namespace=namespace or "all", error=repr(error))
+        return
+    for item in items:
+        queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))

@@ -13,7 +13,8 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.build.metadata import controlled_by
-from moriio_operator.build.sealed import Sealed, read
+from moriio_operator.build.sealed import Sealed
+from moriio_operator.build.sealed import read as read_sealed
 from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
@@ -32,11 +33,15 @@ class World:
     def sealed(self, name: str) -> Sealed | None:
         """Find rendered templates that are kept."""
         kept = self.child(CONTROLLER_REVISION.kind, name)
-        return None if kept is None else read(kept)
+        return None if kept is None else read_sealed(kept)
 
     def seals(self) -> list[Sealed]:
         """Give all rendered templates that are kept."""
-        return [read(child) for child in self.children if child["kind"] == CONTROLLER_REVISION.kind]
+        return [
+            read_sealed(child)
+            for child in self.children
+            if child["kind"] == CONTROLLER_REVISION.kind
+        ]
 
     def child(self, kind: str, name: str) -> dict[str, Any] | None:
         """Find a child of ours."""
@@ -58,7 +63,7 @@ async def observe(kube: Kube, knowledge: Knowledge, key: Key) -> World | None:
     uid = resource["metadata"]["uid"]
     selector = f"{names.LABEL_DEPLOYMENT}={key.name}"
     engines = f"{selector},{names.LABEL_COMPONENT}={names.COMPONENT_ENGINE}"
-    unknown = knowledge.doubtful(key, kinds.CHILDREN, uid)
+    unknown, known = knowledge.doubtful(key, kinds.CHILDREN, uid)
     if "status" not in resource:
         # The status is written before the first child. Should it have been lost, the names of
         # children are taken, and the next pass, which then finds a status, reads them.
@@ -71,7 +76,8 @@ async def observe(kube: Kube, knowledge: Knowledge, key: Key) -> World | None:
     )
     for kind, objects in zip(unknown, found, strict=True):
         knowledge.learn(key, kind, objects)
-    return World(resource, pods, knowledge.children(key))
+    read = (obj for objects in found for obj in objects)
+    return World(resource, pods, (*known, *read))
 
 
 async def _owned(

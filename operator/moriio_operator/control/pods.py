@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import structlog
@@ -71,7 +72,11 @@ async def with_logs(
 ) -> list[Engine]:
     """Give the engines, those that newly ended without a word with the end of their log."""
     ended = {engine.pod for engine in newly_ended(status, engines)}
-    return [await _heard(kube, owner, e) if e.pod in ended else e for e in engines]
+    mute = [e for e in engines if e.pod in ended and e.mute is not None]
+    # Side by side: those on a dead node take their time to be given up.
+    heard = await asyncio.gather(*(_heard(kube, owner, engine) for engine in mute))
+    told = {engine.pod: engine for engine in heard}
+    return [told.get(engine.pod, engine) for engine in engines]
 
 
 async def _heard(kube: Kube, owner: Owner, engine: Engine) -> Engine:

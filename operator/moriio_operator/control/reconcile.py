@@ -20,15 +20,8 @@ from moriio_operator.api.deployment import Owner
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation, children
 from moriio_operator.build.incarnation import incarnation
-from moriio_operator.build.sealed import (
-    Sealed,
-    engines_name,
-    router_name,
-    sealed_engines,
-    sealed_router,
-)
 from moriio_operator.control import events
-from moriio_operator.control.children import Hands, bring_about
+from moriio_operator.control.children import Hands, bring_about, prune
 from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.loop import Next
 from moriio_operator.control.observe import World, observe
@@ -37,6 +30,7 @@ from moriio_operator.control.queue import Key
 from moriio_operator.control.record import Record
 from moriio_operator.control.rehearse import rehearse
 from moriio_operator.control.status import report
+from moriio_operator.control.templates import Templates, allowed
 from moriio_operator.kube.client import Kube, Object
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.plan import engines as engine_planner
@@ -44,7 +38,7 @@ from moriio_operator.plan.engine import Engine, from_pod, of_no_revision
 from moriio_operator.plan.engines import EnginePlan
 from moriio_operator.plan.policy import REASON as REFUSED
 from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import PortRange, PortsExhaustedError
+from moriio_operator.plan.ports import PortRange
 from moriio_operator.plan.problem import Problem
 from moriio_operator.plan.revision import revision as revision_of
 from moriio_operator.plan.validate import problems as validate
@@ -104,18 +98,24 @@ class _Pass:
         self.wished = revision_of(owner.spec)
         self.record = Record(self.kube, world.resource)
         self.seals = world.seals()
+        # What should go and cannot; it keeps nothing else from its way.
+        self.leftovers: list[Problem] = []
+        self.templates = Templates(world, owner, reconciler.installation)
 
     async def run(self) -> Next:
         self.engines = await with_logs(self.kube, self.owner, self.status, self.engines)
         problems = validate(self.owner, self.settings.policy)
         plan = None if problems else await self._planned(problems)
-        if plan is None or (problems and not self._lives(plan)):
+        acts = plan is not None and (not problems or self._lives(plan))
+        if plan is None or not acts:
             plan = await self._kept(problems)
-        elif not plan.draining:
-            problems += await self._bring_about(plan)
-            if problems and not self._lives(plan):
-                await self._report(self._hold(), problems)
-                return Next(HELD_RETRY_S)
+        wished = acts and not plan.draining
+        refused = await self._children(plan, wished=wished)
+        problems += refused
+        if refused and wished and not self._lives(plan):
+            await self._report(self._hold(), problems)
+            return Next(HELD_RETRY_S)
+        problems += self.leftovers
         await self._report(plan, problems)
         if plan.stops or plan.births:
             await self.record.fence()
@@ -123,6 +123,7 @@ class _Pass:
         waits = [
             plan.wake_after_s,
             REFUSED_RETRY_S if problems else None,
+            HELD_RETRY_S if plan.exhausted and plan.stops else None,
             await stop(self.kube, self.owner, plan.stops),
             await create(self.kube, self.owner, self._pods(plan)),
         ]
@@ -133,63 +134,70 @@ class _Pass:
         """Tell whether the wished revision runs: it is kept whole, whatever else is refused."""
         return not plan.draining and any(e.revision == plan.revision for e in self.engines)
 
-    async def _planned(self, problems: list[Problem]) -> EnginePlan | None:
+    async def _planned(self, problems: list[Problem]) -> EnginePlan:
         """Plan for the wish, without the engines that the API server would refuse now."""
-        try:
-            plan = engine_planner.plan(
-                self.owner,
-                self.status,
-                self.engines,
-                self.wished,
-                self._templates(self.wished).sizes(),
-                self.settings.ports,
-                self.now,
-            )
-        except PortsExhaustedError as error:
-            problems.append(_exhausted(error))
-            return None
+        plan = engine_planner.plan(
+            self.owner,
+            self.status,
+            self.engines,
+            self.wished,
+            self.templates.engines(self.wished).sizes(),
+            self.settings.ports,
+            self.now,
+        )
+        if plan.exhausted:
+            text = f"{plan.exhausted}: the admin widens the chart value ports"
+            problems.append(Problem("PortsExhausted", "", text))
         return await self._rehearsed(plan, problems)
 
-    async def _kept(self, problems: list[Problem]) -> EnginePlan:
-        """Keep whole what runs, while the spec cannot be acted on; but not against the admin."""
-        hold = self._hold()
-        kept = self.world.sealed(engines_name(self.owner, hold.revision))
-        running = {engine.revision for engine in self.engines}
-        if kept is None or running != {hold.revision} or any(p.reason == REFUSED for p in problems):
-            return hold
-        try:
-            plan = engine_planner.keep(
-                self.owner, self.status, self.engines, kept.sizes(), self.settings.ports, self.now
-            )
-        except PortsExhaustedError:
-            return hold
+    async def _kept(self, problems: Sequence[Problem]) -> EnginePlan:
+        """Keep whole what ran, while the spec cannot be acted on; but not against the admin."""
+        recorded = next((entry.revision for entry in self.status.roles), "")
+        seal = self.templates.kept_engines(recorded)
+        counts = engine_planner.recorded_counts(self.status, recorded)
+        if (
+            seal is None
+            or any(engine.revision != recorded for engine in self.engines)
+            or any(problem.reason == REFUSED for problem in problems)
+            or not allowed(self.owner, seal, counts, self.settings.policy)
+        ):
+            return self._hold()
+        plan = engine_planner.keep(
+            self.owner,
+            self.status,
+            self.engines,
+            recorded,
+            seal.sizes(),
+            self.settings.ports,
+            self.now,
+        )
         # What is refused of it has no better words than what the wish was refused with.
         return await self._rehearsed(plan, [])
 
     def _hold(self) -> EnginePlan:
         return engine_planner.hold(self.owner, self.status, self.engines, self.wished, self.now)
 
-    def _templates(self, revision: str) -> Sealed:
-        """Give what a revision's engines are made from: as it was rendered once, or is now."""
-        kept = self.world.sealed(engines_name(self.owner, revision))
-        return kept or sealed_engines(self.owner, revision)
+    async def _children(self, plan: EnginePlan, *, wished: bool) -> list[Problem]:
+        """Bring about the children of the revision that serves; give what is refused of them.
 
-    def _router(self) -> Sealed:
-        kept = self.world.sealed(router_name(self.owner))
-        image = self.settings.installation.registrar_image
-        return kept or sealed_router(self.owner, self.wished, image)
-
-    async def _bring_about(self, plan: EnginePlan) -> list[Problem]:
-        engines, router = self._templates(plan.revision), self._router()
-        desired = children(self.owner, plan.revision, engines, router, self.settings.installation)
+        Those of a revision that is only kept, or drained, are healed as they were rendered, and
+        what else is there is left alone.
+        """
+        templates = self.templates
+        seals = templates.of_wish(self.wished) if wished else templates.kept(plan.serving)
+        if seals is None:
+            return []
+        desired = children(self.owner, plan.serving, *seals, self.settings.installation)
         hands = Hands(self.kube, self.owner, self.settings.knowledge, self.record.fence)
-        problems = await bring_about(hands, self.world, desired)
-        if not problems:
-            self.seals = [engines, router]
-        return problems
+        refused = await bring_about(hands, self.world, desired)
+        if refused or not wished:
+            return refused
+        self.seals = list(seals)
+        self.leftovers = await prune(hands, self.world, desired)
+        return []
 
     def _pods(self, plan: EnginePlan) -> list[Object]:
-        templates = self._templates(plan.revision).templates
+        templates = self.templates.engines(plan.revision).templates
         return [
             incarnation(self.owner, birth.pod, templates[birth.role], birth.ports.base)
             for birth in plan.births
@@ -214,7 +222,7 @@ class _Pass:
         """Build an engine a role of the revision to come, before the old one is stopped for it."""
         if not (plan.draining and plan.stops):
             return []
-        templates = self._templates(plan.revision).templates
+        templates = self.templates.engines(plan.revision).templates
         return [
             incarnation(
                 self.owner,
@@ -238,7 +246,9 @@ class _Pass:
             *events.of_transitions(self.status, status),
             *events.of_ends(plan.newly_ended),
         ):
-            log.info("event", key=self.owner.key, reason=happening.reason, note=happening.note)
+            # Without its note, which may hold the end of an engine's log: that is for those who
+            # may look into its namespace.
+            log.info("event", key=self.owner.key, reason=happening.reason, action=happening.action)
             await self._post(happening)
 
     async def _post(self, happening: events.Happening) -> None:
@@ -248,10 +258,6 @@ class _Pass:
             await self.kube.create(event, names.FIELD_MANAGER)
         except ApiError as error:
             log.warning("event not posted", key=self.owner.key, error=str(error))
-
-
-def _exhausted(error: PortsExhaustedError) -> Problem:
-    return Problem("PortsExhausted", "", f"{error}: the admin widens the chart value ports")
 
 
 def _engines(world: World, status: Status, wished: str) -> list[Engine]:

@@ -111,19 +111,18 @@ class Elector:
             try:
                 async with asyncio.timeout(left_s):
                     await self._renew(held)
-            except ConflictError as error:
-                await self._look_who_wrote(error)
             except (ApiError, TimeoutError) as error:
                 log.warning("lease not renewed", lease=self._title, error=repr(error))
 
     async def release(self) -> None:
         """Let go, so that another one begins at once; if that fails, the Lease runs out."""
-        held, self._held = self._held, None
-        if held is None:
-            return
+        self._held = None
         try:
             async with asyncio.timeout(self._me.retry_s):
-                await self._kube.update(self._lease(held, holder="", duration_s=1))
+                # As it is, not as we know it: the answer to our last write may have been lost.
+                found = await self._kube.get(LEASE, self._me.namespace, self._me.name)
+                if found is not None and self._is_ours(found):
+                    await self._kube.update(self._lease(found, holder="", duration_s=1))
         except (ApiError, TimeoutError) as error:
             log.warning("lease not released", lease=self._title, error=repr(error))
 
@@ -154,7 +153,8 @@ class Elector:
         if self._seen is None or self._seen.version != version:
             self._seen = _Sighting(version, self._clock())
         spec = found.get("spec") or {}
-        if not spec.get("holderIdentity"):
+        # Ours: taken by a write whose answer was lost.
+        if not spec.get("holderIdentity") or self._is_ours(found):
             return True
         duration_s = spec.get("leaseDurationSeconds") or self._me.duration_s
         return self._clock() - self._seen.time > duration_s
@@ -166,17 +166,17 @@ class Elector:
 
     async def _renew(self, held: Object) -> None:
         began = self._clock()
-        self._hold(await self._kube.update(self._lease(held)), began)
-
-    async def _look_who_wrote(self, error: ConflictError) -> None:
-        """Find out who changed our Lease: our own renewal whose answer was lost, or another."""
         try:
+            self._hold(await self._kube.update(self._lease(held)), began)
+        except ConflictError as error:
+            # Our own renewal whose answer was lost, or another candidate.
             found = await self._kube.get(LEASE, self._me.namespace, self._me.name)
-        except ApiError:
-            return  # the next round sees
-        if found is None or (found.get("spec") or {}).get("holderIdentity") != self._me.identity:
-            raise LeaseLostError(f"the Lease {self._title} was taken: {error}") from error
-        self._held = found
+            if found is None or not self._is_ours(found):
+                raise LeaseLostError(f"the Lease {self._title} was taken: {error}") from error
+            self._held = found
+
+    def _is_ours(self, found: Object) -> bool:
+        return bool((found.get("spec") or {}).get("holderIdentity") == self._me.identity)
 
     def _hold(self, lease: Object, began: float) -> None:
         self._held, self._renewed = lease, began

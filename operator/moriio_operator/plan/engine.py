@@ -26,6 +26,7 @@ _STUCK = frozenset(
         "RunContainerError",
     }
 )
+RELABELLED, UNKNOWN_REVISION = "Relabelled", "UnknownRevision"
 _MESSAGE_LENGTH = 2000
 # A kubelet needs a moment after the grace to kill, clean up and report.
 _KUBELET = timedelta(seconds=60)
@@ -70,6 +71,12 @@ class Engine:
     def stops_in_time(self, now: datetime) -> bool:
         """Tell whether it stops, and can be waited for."""
         return self.state is EngineState.TERMINATING and not self.outlives_its_grace(now)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended by itself, and not because somebody edited its labels."""
+        reason = self.trouble.reason if self.trouble else ""
+        return self.state is EngineState.ENDED and reason not in (RELABELLED, UNKNOWN_REVISION)
 
     @property
     def leaves(self) -> bool:
@@ -123,13 +130,13 @@ def of_no_revision(engine: Engine, revision: str) -> Engine:
     if engine.state is EngineState.TERMINATING:
         return replace(engine, revision=revision)
     text = f"its label {names.LABEL_REVISION} names {engine.revision!r}, which is not there"
-    ended = Trouble("UnknownRevision", f"{text}: it is replaced")
+    ended = Trouble(UNKNOWN_REVISION, f"{text}: it is replaced")
     return replace(engine, revision=revision, state=EngineState.ENDED, trouble=ended, mute=None)
 
 
 def _relabelled(role: str) -> Trouble:
     text = f"somebody changed its label {names.LABEL_ROLE} to {role!r}: it is replaced"
-    return Trouble("Relabelled", text)
+    return Trouble(RELABELLED, text)
 
 
 def with_last_words(engine: Engine, log: str) -> Engine:

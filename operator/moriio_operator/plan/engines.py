@@ -18,7 +18,7 @@ from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, LastFailure, RoleStatus, Status
 from moriio_operator.plan import backoff
 from moriio_operator.plan.engine import Engine
-from moriio_operator.plan.ports import PortBlock, PortRange, allocate
+from moriio_operator.plan.ports import PortBlock, PortRange, PortsExhaustedError, allocate
 
 DRAIN_LOOK_S = 30.0
 
@@ -53,6 +53,8 @@ class EnginePlan:
     cursor: int = 0
     failures: tuple[tuple[Role, Failures], ...] = ()
     desired: tuple[tuple[Role, int], ...] = ()
+    # Why fewer engines are born than are missing: no ports; empty if that is not so.
+    exhausted: str = ""
     wake_after_s: float | None = None
 
     @property
@@ -78,11 +80,7 @@ def plan(
     ports: PortRange,
     now: datetime,
 ) -> EnginePlan:
-    """Plan the next step; `sizes` is how many ports an engine of the revision takes.
-
-    Raises:
-        PortsExhaustedError: a missing engine finds no free block in the range.
-    """
+    """Plan the next step; `sizes` is how many ports an engine of the revision takes."""
     base = _standing(status, engines, revision, _wished(owner), now)
     if base.draining:
         stops = tuple(e for e in engines if e.state != EngineState.TERMINATING)
@@ -95,16 +93,15 @@ def keep(
     owner: Owner,
     status: Status,
     engines: Sequence[Engine],
+    revision: str,
     sizes: Mapping[Role, int],
     ports: PortRange,
     now: datetime,
 ) -> EnginePlan:
-    """Plan to keep whole what runs, of one revision, whatever the spec wishes by now.
-
-    Raises:
-        PortsExhaustedError: a missing engine finds no free block in the range.
-    """
-    return _fill(hold(owner, status, engines, "", now), owner, engines, sizes, ports, now)
+    """Plan to keep whole a revision in the numbers recorded, whatever the spec wishes."""
+    desired = dict.fromkeys(ROLES, 0) | recorded_counts(status, revision)
+    base = _standing(status, engines, revision, desired, now)
+    return _fill(base, owner, engines, sizes, ports, now)
 
 
 def hold(
@@ -112,7 +109,7 @@ def hold(
 ) -> EnginePlan:
     """Plan to change nothing, for a spec that cannot be acted on; what runs goes on running."""
     running = engines[0].revision if engines else revision
-    desired = {**_wished(owner), **_recorded_counts(status, running)}
+    desired = {**_wished(owner), **recorded_counts(status, running)}
     return _standing(status, engines, running, desired, now)
 
 
@@ -120,7 +117,8 @@ def _wished(owner: Owner) -> dict[Role, int]:
     return {role: owner.spec.role(role).replicas for role in ROLES}
 
 
-def _recorded_counts(status: Status, revision: str) -> dict[Role, int]:
+def recorded_counts(status: Status, revision: str) -> dict[Role, int]:
+    """Give how many engines of a revision were wished for when it was last acted on."""
     return {Role(e.name): e.desired for e in status.roles if e.revision == revision}
 
 
@@ -161,7 +159,7 @@ def _fill(
     stops = [engine for engine in engines if engine.state is EngineState.ENDED]
     births: list[Birth] = []
     waits: list[float] = []
-    cursor = base.cursor
+    cursor, exhausted = base.cursor, ""
     # A stopping engine may still be known to its peers, so its block counts as held.
     held = [engine.ports for engine in engines]
     for role in ROLES:
@@ -175,7 +173,12 @@ def _fill(
             waits.append(wait)
             continue
         for _ in range(missing):
-            given = allocate(cursor, sizes[role], ports, held)
+            try:
+                given = allocate(cursor, sizes[role], ports, held)
+            except PortsExhaustedError as error:
+                # What stops gives its ports back, so the rest of the plan stands.
+                exhausted = str(error)
+                break
             held.append(given.ports)
             cursor = given.cursor
             births.append(
@@ -187,6 +190,7 @@ def _fill(
         births=tuple(births),
         cursor=cursor,
         wake_after_s=min(waits, default=None),
+        exhausted=exhausted,
     )
 
 
@@ -216,7 +220,7 @@ def _failures(
 ) -> Failures:
     """Carry the crash record of a role on; another revision begins with a clean one."""
     before = _recorded(status, role, revision)
-    ended = [e for e in fresh_ends if e.role is role and e.revision == revision]
+    ended = [e for e in fresh_ends if e.role is role and e.revision == revision and e.failed]
     if ended:
         newest = max(ended, key=lambda engine: engine.serial)
         trouble = newest.trouble

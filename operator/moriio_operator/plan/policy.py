@@ -96,7 +96,10 @@ def _begins(image: object, prefix: str) -> bool:
     """Tell whether an image is below a prefix, and not below another whose name goes on."""
     if not isinstance(image, str) or not image.startswith(prefix):
         return False
-    return prefix.endswith(("/", ":", "@")) or image[len(prefix) :][:1] in ("", "/", ":", "@")
+    rest = image[len(prefix) :]
+    if "/" not in prefix and rest.startswith(":") and "/" in rest:
+        return False  # another port of the host that the prefix names
+    return prefix.endswith(("/", ":", "@")) or rest[:1] in ("", "/", ":", "@")
 
 
 def _images(spec: Spec) -> Iterator[tuple[str, object]]:
@@ -130,12 +133,41 @@ def _gpu_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:
             )
             continue
         total += each * wish.replicas
+    yield from _hidden_gpus(spec)
     if total > policy.max_gpus:
         yield _refused(
             "spec",
             f"asks for {total} GPUs over all engines, and the admin allows {policy.max_gpus}: ask "
             "for fewer, or the admin raises the chart value policy.maxGpus",
         )
+
+
+def _hidden_gpus(spec: Spec) -> Iterator[Problem]:
+    """Find GPUs that are asked for where the bound does not count them."""
+    named = {gpu.resource_name for role in ROLES if (gpu := spec.role(role).devices.gpu)}
+    for where, resources in _resources(spec):
+        for kind in ("limits", "requests"):
+            amounts = resources.get(kind) if isinstance(resources, dict) else None
+            for name in amounts if isinstance(amounts, dict) else ():
+                if name in named or "gpu" in str(name).lower():
+                    yield _refused(
+                        f"{where}.{kind}[{name}]",
+                        "GPUs are asked for in devices.gpu alone, where the chart value "
+                        "policy.maxGpus counts them: remove it",
+                    )
+
+
+def _resources(spec: Spec) -> Iterator[tuple[str, object]]:
+    """Walk everything that a container may ask for."""
+    wishes = [("spec.router", spec.router.resources)]
+    wishes += [(f"spec.{role}", spec.role(role).resources) for role in ROLES]
+    for where, wish in wishes:
+        if wish is not None:
+            yield f"{where}.resources", wish.model_dump(exclude_none=True)
+    for role in ROLES:
+        for index, container in _items(spec, role, "containers"):
+            where = f"spec.{role}.podTemplate.spec.containers[{index}].resources"
+            yield where, container.get("resources")
 
 
 def _gpus(spec: Spec, role: Role) -> int | None:

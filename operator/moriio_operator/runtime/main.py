@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -63,6 +64,8 @@ def _operator(arguments: argparse.Namespace) -> int:
         print(f"settings {arguments.config}: {error}", file=sys.stderr)  # noqa: T201 - no log yet
         return 2
     logs.configure(settings.log_level)
+    # The first process of a container has no default for it; soon the running loop has its own.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     try:
         asyncio.run(operator.run(settings))
     except LeaseLostError as error:

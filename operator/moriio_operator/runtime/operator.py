@@ -25,6 +25,7 @@ from moriio_operator.control.loop import Loop, resync
 from moriio_operator.control.queue import WorkQueue
 from moriio_operator.control.reconcile import Reconciler
 from moriio_operator.kube.client import Kube
+from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.kinds import PDDEPLOYMENT
 from moriio_operator.kube.lease import Elector
 from moriio_operator.runtime import source
@@ -44,7 +45,9 @@ async def run(settings: Settings) -> None:
     Raises:
         LeaseLostError: another replica may lead by now; this process must not go on.
     """
-    queue, registry = WorkQueue(), CollectorRegistry()
+    stop, watching = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    queue, knowledge, registry = WorkQueue(), Knowledge(), CollectorRegistry()
     metrics = OperatorMetrics(registry, lambda: len(queue))
     kubeconfig = os.environ.get("KUBECONFIG")
     # Connections of its own, so that no pass holds up a renewal.
@@ -52,7 +55,6 @@ async def run(settings: Settings) -> None:
     elector = Elector(electoral, settings.leader_election.candidacy(_identity()))
     metrics.leads(lambda: elector.leads)
     kube = await Kube.connect(kubeconfig, metrics.observe_call, elector.check)
-    knowledge, watching = Knowledge(), asyncio.Event()
 
     def ready() -> str | None:
         # A standby is ready to lead: a rolling update must not wait for it to.
@@ -63,43 +65,35 @@ async def run(settings: Settings) -> None:
     log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
     try:
         async with serve(settings.http_port, registry, healthy=lambda: None, ready=ready):
-            await _stand(elector)
+            await _until_one_ends(stop.wait(), elector.acquire())
+            if stop.is_set():
+                return
+            loop = Loop(queue, _reconciler(kube, knowledge, settings), metrics.observe_pass)
             await _until_one_ends(
+                stop.wait(),
+                _listen(stop, watching),
                 elector.keep(),
-                Loop(queue, _reconciler(kube, knowledge, settings), metrics.observe_pass).run(
-                    settings.workers
-                ),
+                loop.run(settings.workers),
                 resync(kube, queue, knowledge, settings.namespaces, settings.resync_seconds),
                 _watch(kube, queue, knowledge, settings.namespaces, watching),
             )
-    except _StoppedError:
-        pass
     finally:
         # Nothing writes any more, so another one may begin at once.
         await elector.release()
         await kube.close()
         await electoral.close()
-    log.info("stopped")
+        log.info("stopped")
 
 
-class _StoppedError(Exception):
-    """The process was told to stop while it stood by."""
+async def _listen(stop: asyncio.Event, watching: asyncio.Event) -> None:
+    """Take SIGTERM back from kopf, which takes it when it begins.
 
-
-async def _stand(elector: Elector) -> None:
-    """Wait for the Lease, or for SIGTERM: the first process of a container has no default for it.
-
-    Raises:
-        _StoppedError: told to stop.
+    Ended by the signal itself, kopf waits 5 s for tasks that it did not make, such as a scraper's
+    connection that is kept alive; cancelled, it ends at once.
     """
-    loop, waiting = asyncio.get_running_loop(), asyncio.create_task(elector.acquire())
-    loop.add_signal_handler(signal.SIGTERM, waiting.cancel)
-    try:
-        await waiting
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            raise
-        raise _StoppedError from None
+    await watching.wait()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await stop.wait()
 
 
 def _identity() -> str:
@@ -127,20 +121,21 @@ async def _watch(
     watching: asyncio.Event,
 ) -> None:
     """Watch once the API server serves our kind: kopf would never notice that it came later."""
-    # kopf takes the signal over once it runs.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, asyncio.current_task())
-    while not await kube.serves(PDDEPLOYMENT):
+    while not await _serves(kube):
         log.warning("waiting for the CRD", kind=PDDEPLOYMENT.kind)
         await asyncio.sleep(_CRD_RETRY_S)
     await source.run(queue.add, knowledge.hear, namespaces, watching)
 
 
-def _end(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
+async def _serves(kube: Kube) -> bool:
+    try:
+        return await kube.serves(PDDEPLOYMENT)
+    except ApiError as error:
+        log.warning("discovery failed", error=str(error))
+        return False
 
 
-async def _until_one_ends(*parts: Coroutine[Any, Any, None]) -> None:
+async def _until_one_ends(*parts: Coroutine[Any, Any, object]) -> None:
     """Run parts side by side; when one ends, end the others and raise what it raised."""
     tasks = [asyncio.create_task(part) for part in parts]
     try:

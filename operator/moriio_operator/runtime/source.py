@@ -99,11 +99,12 @@ def _registry(enqueue: Enqueue, hear: Hear) -> kopf.OperatorRegistry:
         **_: Any,
     ) -> None:
         now = (meta.get("generation"), meta.get("deletionTimestamp"))
-        if type is not None and seen.get(uid) == now:
-            return
-        seen[uid] = now
         if type == "DELETED":
-            del seen[uid]
+            seen.pop(uid, None)
+        elif type is not None and seen.get(uid) == now:
+            return
+        else:
+            seen[uid] = now
         enqueue(Key(namespace or "", name))
 
     def of_child(kind: Kind) -> Any:

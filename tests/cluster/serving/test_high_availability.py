@@ -30,6 +30,11 @@ SPREAD = (
     "topologySpreadConstraints[0].topologyKey=kubernetes.io/hostname",
     "topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule",
     f"topologySpreadConstraints[0].labelSelector.matchLabels.app\\.kubernetes\\.io/name={RELEASE}",
+    # A node that is cut off shall not lose its pod: the tests look at how that ended.
+    "tolerations[0].key=node.kubernetes.io/unreachable",
+    "tolerations[0].operator=Exists",
+    "tolerations[0].effect=NoExecute",
+    "tolerations[0].tolerationSeconds=300",
 )
 
 
