@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from moriio_operator.kube import client, kinds
+from moriio_operator.kube import client, kinds, wire
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import (
     AlreadyExistsError,
@@ -243,7 +243,7 @@ async def test_another_error_within_a_watch_is_raised_as_what_it_is() -> None:
 
 
 async def test_a_silent_watch_is_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_SILENCE_S", 0.05)
+    monkeypatch.setattr(wire, "_SILENCE_S", 0.05)
     watching = asyncio.create_task(watched(Stream([line("ADDED", bare("a"))])))
     done, _ = await asyncio.wait([watching], timeout=5)
     assert done

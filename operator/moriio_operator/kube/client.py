@@ -7,7 +7,6 @@ template is an error and not a silently lost field.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +20,7 @@ from kubernetes.aio import config as official_config
 from moriio_operator.kube.errors import ExpiredError, NotFoundError, UnreachableError, from_status
 from moriio_operator.kube.kinds import POD, Kind, kind_of
 from moriio_operator.kube.ownership import as_applied
+from moriio_operator.kube.wire import parse, read_whole, split_lines
 
 Object: TypeAlias = dict[str, Any]
 # Told of every call: verb, kind, HTTP status (0 = no answer), seconds.
@@ -37,8 +37,6 @@ _TIMEOUT_S = 30
 _LOG_TIMEOUT_S = 5
 # The server ends a watch after this; a silent dead connection is given up a little later.
 WATCH_S = 290
-# Bookmarks come about once a minute.
-_SILENCE_S = 90
 
 
 def _ignore(_verb: str, _kind: str, _status: int, _seconds: float) -> None:
@@ -199,9 +197,9 @@ class Kube:
         query = {"container": container, "tailLines": str(lines)}
         path = POD.path(namespace, pod, "log")
         response = await self._send("log", POD, "GET", path, query, None, _JSON, _LOG_TIMEOUT_S)
-        data = await _body(response)
+        data = await read_whole(response)
         if response.status >= 400:
-            raise from_status(response.status, _parsed(data))
+            raise from_status(response.status, parse(data))
         return data.decode(errors="replace")
 
     async def watch(
@@ -223,8 +221,8 @@ class Kube:
         response = await self._send("watch", kind, "GET", path, query, None, _JSON, WATCH_S + 20)
         try:
             if response.status >= 400:
-                raise from_status(response.status, _parsed(await response.read()))
-            async for line in _lines(response.response.content):
+                raise from_status(response.status, parse(await response.read()))
+            async for line in split_lines(response.response.content):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     code = int(event["object"].get("code", 500))
@@ -247,7 +245,7 @@ class Kube:
         response = await self._send(
             verb, kind, method, path, query or {}, body, content_type, _TIMEOUT_S
         )
-        parsed = _parsed(await _body(response))
+        parsed = parse(await read_whole(response))
         if response.status >= 400:
             raise from_status(response.status, parsed)
         return parsed
@@ -280,35 +278,6 @@ class Kube:
         finally:
             self._observe(verb, kind.kind, status, time.monotonic() - started)
         return response
-
-
-async def _body(response: Any) -> bytes:
-    try:
-        data: bytes = await response.read()
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise UnreachableError(error) from error
-    return data
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Split a watch into lines of any length; silence means that the connection is dead.
-
-    Raises:
-        TimeoutError: nothing came for so long that even bookmarks are missing.
-    """
-    rest = b""
-    while chunk := await asyncio.wait_for(stream.readany(), _SILENCE_S):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-
-
-def _parsed(data: bytes) -> Object:
-    try:
-        parsed = json.loads(data)
-    except ValueError:
-        return {"reason": "NotJson", "message": data[:500].decode(errors="replace")}
-    return parsed if isinstance(parsed, dict) else {}
 
 
 __all__ = ["CallObserver", "ExpiredError", "Kube", "Object", "WriteCheck"]
