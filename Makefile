@@ -44,8 +44,11 @@ imports: env
 fresh: env
 	@$(BIN)/python -m generate --check
 
+# Measured lines are those of the pure part, where 95 % is the least.
 unit: env
-	@$(PYTEST) -q tests/unit
+	@data=$$(mktemp) && trap 'rm -f "$$data"' EXIT && export COVERAGE_FILE="$$data" && \
+	  $(BIN)/coverage run --rcfile=$(CONFIG) $(BIN)/pytest -c $(CONFIG) --rootdir=. -p no:cacheprovider -q tests/unit && \
+	  $(BIN)/coverage report --rcfile=$(CONFIG)
 
 test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
 	@$(PYTEST) $(PYTEST_FLAGS) tests
