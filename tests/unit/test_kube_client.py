@@ -336,3 +336,20 @@ async def test_whoever_may_not_write_any_more_still_reads_and_rehearses() -> Non
         with pytest.raises(RuntimeError, match="no longer the leader"):
             await kube.delete(kinds.POD, "team", "p", "u")
     assert len(api.calls) == 2
+
+
+async def test_a_controller_revision_is_sent_as_yaml_so_that_its_labels_can_be_edited() -> None:
+    api = ScriptedApi()
+    kept: Json = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "r", "namespace": "team"},
+        "revision": 1,
+        "data": {"b": 1, "a": 2},
+    }
+    api.add(Answer(kept))
+    async with serving(api) as kube:
+        assert await kube.create(kept, "me") == kept
+    (call,) = api.calls
+    assert call.headers["Content-Type"] == "application/yaml"
+    assert call.body == kept

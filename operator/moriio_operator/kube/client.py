@@ -18,7 +18,7 @@ from kubernetes.aio import client as official
 from kubernetes.aio import config as official_config
 
 from moriio_operator.kube.errors import ExpiredError, NotFoundError, UnreachableError, from_status
-from moriio_operator.kube.kinds import POD, Kind, kind_of
+from moriio_operator.kube.kinds import CONTROLLER_REVISION, POD, Kind, kind_of
 from moriio_operator.kube.ownership import as_applied
 from moriio_operator.kube.wire import parse, read_whole, split_lines
 
@@ -30,6 +30,7 @@ WriteCheck: TypeAlias = Callable[[], None]
 
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
+_YAML = "application/yaml"
 _JSON_PATCH = "application/json-patch+json"
 _PAGE = 500
 _TIMEOUT_S = 30
@@ -132,7 +133,14 @@ class Kube:
         if dry_run:
             query["dryRun"] = "All"
         path = kind.path(obj["metadata"]["namespace"])
-        return await self._call("create", kind, "POST", path, query, obj)
+        if kind is not CONTROLLER_REVISION:
+            return await self._call("create", kind, "POST", path, query, obj)
+        # The API server keeps its data byte for byte and calls any other bytes a change, also those
+        # that it makes itself when somebody edits a label: keys in order, no blanks. From YAML,
+        # which JSON is, it makes them so from the start.
+        return await self._call(
+            "create", kind, "POST", path, query, json.dumps(obj), content_type=_YAML
+        )
 
     async def apply(self, obj: Object, manager: str, subresource: str | None = None) -> Object:
         """Apply an object server-side, taking over fields that others hold.

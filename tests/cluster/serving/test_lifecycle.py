@@ -44,7 +44,8 @@ def test_a_spec_that_needs_new_engines_drains_the_old_ones_first(
     new = {pod["metadata"]["name"] for pod in service.pods()}
     assert len(new) == 2
     assert not new & old
-    pods = [c for c in audit.calls(operator.audit_log, since=began) if c.resource == "pods"]
+    calls = audit.calls(operator.audit_log, since=began)
+    pods = [c for c in calls if (c.namespace, c.resource) == (namespace, "pods")]
     gone = [c.time for c in pods if c.name in old and c.verb == "delete" and "node" in c.user]
     born = [c.time for c in pods if c.name in new and (c.verb, c.subresource) == ("get", "")]
     assert len(gone) >= len(old)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from bed.cache import REPO
 from bed.cluster import Bed
 from bed.command import wait_until
 from moriio_operator import __version__
@@ -22,6 +25,8 @@ from stage.steady import steady
 QUICK_S = 90
 REPAIRED_S = 180
 LATER = (f"image.repository=localhost/moriio/{nextversion.NAME}",)
+
+STORED = REPO / "tests/unit/golden/stored"
 
 Reinstall = Callable[[Sequence[str]], None]
 
@@ -158,6 +163,28 @@ def test_uninstalled_and_installed_again_the_operator_adopts_what_serves(
     assert uids(service) == before
     assert service.object()["metadata"]["resourceVersion"] == version
     assert len(traffic.seen) > len(traffic.failed) == 0, traffic.failed[:3]
+
+
+@pytest.mark.parametrize("file", sorted(STORED.glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_a_released_version_stored_is_still_taken_as_it_is(
+    operator: Bed, free_namespaces: Iterator[str], file: Path
+) -> None:
+    name = next(free_namespaces)
+    operator.kubectl("create", "namespace", name)
+    stored = yaml.safe_load(file.read_text())
+    wish = {**stored, "metadata": {"name": stored["metadata"]["name"], "namespace": name}}
+    apply = ("apply", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
+    taken = json.loads(operator.kubectl(*apply, input=json.dumps(wish)))
+    assert within(stored["spec"], taken["spec"])
+
+
+def within(part: Any, whole: Any) -> bool:
+    """Whether all of a part is in the whole, which may have grown defaults."""
+    if isinstance(part, dict):
+        return all(key in whole and within(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list):
+        return len(part) == len(whole) and all(map(within, part, whole))
+    return bool(part == whole)
 
 
 def test_fields_of_a_newer_schema_do_not_stop_an_older_operator(
