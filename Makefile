@@ -71,8 +71,8 @@ wreckage: env
 bed-down: env ## Take the test cluster down, whatever state it is in
 	@$(BIN)/python -m bed down
 
-images: env tools ## Build all images, the complete engine image among them
-	@$(BIN)/python -m bed images
+images: env tools ## Build all images, or those that ARGS names, and print where they are
+	@$(BIN)/python -m bed images $(ARGS)
 
 kubectl: env ## kubectl on the cluster that is up: make kubectl ARGS='get pods -A'
 	@$(BIN)/python -m bed kubectl $(ARGS)

@@ -30,8 +30,12 @@ def _tools(_: argparse.Namespace) -> None:
     template([base_archive()])
 
 
-def _images(_: argparse.Namespace) -> None:
-    for spec in IMAGES.values():
+def _images(options: argparse.Namespace) -> None:
+    unknown = set(options.names) - IMAGES.keys()
+    if unknown:
+        raise BedError(f"there is no image {min(unknown)!r}: there are {', '.join(IMAGES)}")
+    for name in options.names or IMAGES:
+        spec = IMAGES[name]
         print(f"{spec.reference}: {build_image(spec)}")
 
 
@@ -78,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     tools = commands.add_parser("tools", help="install and build what the bed is made of")
     tools.set_defaults(act=_tools)
     images = commands.add_parser("images", help="build all images, into archives in the cache")
+    images.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(IMAGES)} (all)")
     images.set_defaults(act=_images)
     up = commands.add_parser("up", help="bring a cluster up, and leave it standing")
     up.add_argument("--nodes", type=int, default=2, metavar="N")

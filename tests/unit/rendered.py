@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from moriio_operator.api import names
 from moriio_operator.api.names import ROLES
-from moriio_operator.contract.ports import block_size
+from moriio_operator.contract.ports import layout
 from moriio_operator.plan.revision import revision
 
 from unit.samples import FULL, MINIMAL, Json, children_of, engine_pod, owner
@@ -39,7 +39,7 @@ def objects(name: str) -> list[Json]:
     for role in ROLES:
         pod = names.engine_pod(whose.name, role, cursor)
         found.append(engine_pod(whose, pod, role, made, 20_000 + cursor))
-        cursor += block_size(whose.spec.role(role).parallelism.tensor)
+        cursor += len(layout(whose.spec.role(role).parallelism.tensor))
     return found
 
 

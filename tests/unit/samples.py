@@ -17,7 +17,7 @@ from moriio_operator.build.children import Installation, children
 from moriio_operator.build.engine import engine_template
 from moriio_operator.build.incarnation import incarnation
 from moriio_operator.build.sealed import sealed_engines, sealed_router
-from moriio_operator.contract.ports import block_size
+from moriio_operator.contract.ports import layout
 from moriio_operator.plan.engine import Engine, Trouble
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import PortBlock, PortRange
@@ -29,7 +29,7 @@ UID = "4a7cbb6e-0000-4000-8000-000000000001"
 REVISION = "bcdfghjk"
 PORTS = PortRange(20_000, 20_999)
 # Ports of an engine of one rank.
-BLOCK_SIZE = block_size(1)
+BLOCK_SIZE = len(layout(1))
 POLICY = Policy(privileged_namespaces=["team"], host_path_prefixes=["/srv/models"])
 INSTALLATION = Installation("operator:1", "ClusterRole", "moriio-registrar")
 

@@ -39,7 +39,7 @@ def test_engines_and_routers_are_told_apart(base: Json) -> None:
 def test_a_template_tells_how_its_block_is_laid_out(ranks: int) -> None:
     whose = owner({"decode": {"parallelism": {"tensor": ranks}}})
     template = engine_template(whose, Role.DECODE, REVISION)
-    assert block_size(template) == ports.block_size(ranks)
+    assert block_size(template) == len(ports.layout(ranks))
     assert port_names(template) == list(ports.layout(ranks))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moriio_operator.contract.ports import block_size, layout, placeholder
+from moriio_operator.contract.ports import layout, placeholder
 
 RANKS = st.integers(1, 16)
 
 
 @given(RANKS)
 def test_the_named_ports_are_the_whole_block_each_once(ranks: int) -> None:
-    assert sorted(layout(ranks).values()) == list(range(block_size(ranks)))
+    # http, sentinel, and a handshake and a notify port a rank.
+    assert sorted(layout(ranks).values()) == list(range(2 + 2 * ranks))
 
 
 @given(RANKS)

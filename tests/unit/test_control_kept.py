@@ -8,6 +8,7 @@ from moriio_operator.build.children import Installation
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
 from moriio_operator.plan.policy import Policy
 
+from unit.memory_kube import MemoryKube
 from unit.passes import (
     dies,
     living,
@@ -16,6 +17,7 @@ from unit.passes import (
 from unit.played import Operator
 from unit.samples import (
     POLICY,
+    resource,
 )
 
 
@@ -59,6 +61,49 @@ async def test_what_a_tightened_policy_forbids_is_not_replaced_under_the_cloak_o
     tightened = Operator(operator.kube, policy=strict)
     assert await tightened.step() == REFUSED_RETRY_S
     assert tightened.pods() == ["llm-decode-4", "llm-prefill-0"]
+
+
+async def test_a_router_whose_image_is_forbidden_by_now_is_not_made_again() -> None:
+    operator = await serving()
+    (router,) = operator.kube.of_kind("Deployment")
+    operator.kube.remove("Deployment", router["metadata"]["name"])
+    strict = Policy(
+        privileged_namespaces=POLICY.privileged_namespaces, image_prefixes=["vllm", "good"]
+    )
+    tightened = Operator(operator.kube, policy=strict)
+    for image in ("router:1", "good:1"):
+        template = {"spec": {"nodeName": "n1"}}
+        tightened.change({"router": {"image": image}, "decode": {"podTemplate": template}})
+        await tightened.step()
+        assert tightened.kube.of_kind("Deployment") == []
+
+
+async def test_a_wish_that_the_policy_forbids_costs_nothing_of_what_it_allows() -> None:
+    strict = Policy(
+        privileged_namespaces=POLICY.privileged_namespaces, image_prefixes=["vllm", "router"]
+    )
+    operator = Operator(MemoryKube(resource()), policy=strict)
+    await operator.settle()
+    dies(operator, "llm-decode-4")
+    operator.change({"engine": {"image": "evil:1"}})
+    assert await operator.step() == REFUSED_RETRY_S
+    assert living(operator) == ["llm-decode-8", "llm-prefill-0"]
+    assert operator.condition("Accepted").reason == "RefusedByPolicy"
+    made = operator.kube.one("Pod", "llm-decode-8")["spec"]["containers"][0]
+    assert made["image"] == "vllm:1"
+
+
+async def test_a_router_that_was_changed_since_is_judged_as_it_was_changed() -> None:
+    operator = await serving()
+    operator.change({"router": {"image": "late:1"}})
+    await operator.settle()
+    (router,) = operator.kube.of_kind("Deployment")
+    operator.kube.remove("Deployment", router["metadata"]["name"])
+    operator.change({"decode": {"podTemplate": {"spec": {"nodeName": "n1"}}}})
+    for prefixes, routers in ((["vllm", "router"], 0), (["vllm", "late"], 1)):
+        strict = Policy(privileged_namespaces=POLICY.privileged_namespaces, image_prefixes=prefixes)
+        await Operator(operator.kube, policy=strict).step()
+        assert len(operator.kube.of_kind("Deployment")) == routers
 
 
 async def test_all_engines_that_end_while_a_spec_is_refused_come_back() -> None:

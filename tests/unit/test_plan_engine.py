@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState
-from moriio_operator.contract.ports import block_size
+from moriio_operator.contract.ports import layout
 from moriio_operator.plan.engine import Engine, Trouble, from_pod
 from moriio_operator.plan.ports import PortBlock
 
@@ -49,7 +49,7 @@ def deleted(made: Json) -> Json:
 def test_what_was_built_is_read_back(role: Role, ranks: int) -> None:
     engine = read(serial=44, role=role, ranks=ranks)
     assert (engine.pod, engine.role, engine.serial) == (f"llm-{role}-44", role, 44)
-    assert engine.ports == PortBlock(20_044, block_size(ranks))
+    assert engine.ports == PortBlock(20_044, len(layout(ranks)))
     assert (engine.revision, engine.uid) == (REVISION, f"uid-of-llm-{role}-44")
 
 

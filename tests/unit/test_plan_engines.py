@@ -9,7 +9,7 @@ import pytest
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, EngineStatus, LastFailure, RoleStatus, Status
-from moriio_operator.contract.ports import block_size
+from moriio_operator.contract.ports import layout
 from moriio_operator.plan import engines as planner
 from moriio_operator.plan.engine import Engine, Trouble
 from moriio_operator.plan.engines import EnginePlan, Failures
@@ -18,7 +18,7 @@ from moriio_operator.plan.ports import PortBlock, PortRange
 from unit.samples import NOW, PORTS, REVISION, engine, later, owner
 
 P, D = Role.PREFILL, Role.DECODE
-SIZES = dict.fromkeys(ROLES, block_size(1))
+SIZES = dict.fromkeys(ROLES, len(layout(1)))
 READY, ENDED, LEAVING = EngineState.READY, EngineState.ENDED, EngineState.TERMINATING
 
 
@@ -34,7 +34,7 @@ def step(
 ) -> EnginePlan:
     known = status or Status(port_cursor=40)
     whose = whose or wish()
-    sizes = {role: block_size(whose.spec.role(role).parallelism.tensor) for role in ROLES}
+    sizes = {role: len(layout(whose.spec.role(role).parallelism.tensor)) for role in ROLES}
     return planner.plan(whose, known, engines, REVISION, sizes, PORTS, now)
 
 
@@ -309,7 +309,7 @@ def test_tensor_parallel_engines_get_larger_blocks() -> None:
 @pytest.mark.parametrize("state", list(EngineState))
 def test_without_a_status_the_cursor_begins_above_every_engine(state: EngineState) -> None:
     whose = owner({"prefill": {"replicas": 2}})
-    wide = replace(engine(44, D), ports=PortBlock(20_044, block_size(4)))
+    wide = replace(engine(44, D), ports=PortBlock(20_044, len(layout(4))))
     plan = step([engine(12, P, state), wide], whose, Status())
     assert born(plan)[0] == "llm-prefill-54"
     assert plan.cursor >= 58

@@ -34,8 +34,3 @@ def layout(ranks: int) -> dict[str, int]:
 def placeholder(name: str) -> str:
     """Stand for the number of a named port in an argument, until an incarnation has its block."""
     return f"$(PORT_{name.upper().replace('-', '_')})"
-
-
-def block_size(ranks: int) -> int:
-    """Give the number of ports that an engine of so many ranks needs."""
-    return len(layout(ranks))

@@ -20,6 +20,7 @@ from moriio_operator.api.deployment import Owner
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation, children
 from moriio_operator.build.incarnation import incarnation
+from moriio_operator.build.sealed import Sealed
 from moriio_operator.control import events
 from moriio_operator.control.children import Hands, bring_about, prune
 from moriio_operator.control.knowledge import Knowledge
@@ -36,7 +37,6 @@ from moriio_operator.kube.errors import ApiError
 from moriio_operator.plan import engines as engine_planner
 from moriio_operator.plan.engine import Engine, from_pod, of_no_revision
 from moriio_operator.plan.engines import EnginePlan
-from moriio_operator.plan.policy import REASON as REFUSED
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import PortRange
 from moriio_operator.plan.problem import Problem
@@ -93,9 +93,9 @@ class _Pass:
         self.world = world
         self.owner = owner
         self.status = Status.from_object(world.resource)
-        self.engines = _engines(world, self.status, revision_of(owner.spec))
-        self.now = reconciler.now()
         self.wished = revision_of(owner.spec)
+        self.engines = _engines(world, self.status, self.wished)
+        self.now = reconciler.now()
         self.record = Record(self.kube, world.resource)
         self.seals = world.seals()
         # What should go and cannot; it keeps nothing else from its way.
@@ -108,7 +108,7 @@ class _Pass:
         plan = None if problems else await self._planned(problems)
         acts = plan is not None and (not problems or self._lives(plan))
         if plan is None or not acts:
-            plan = await self._kept(problems)
+            plan = await self._kept()
         wished = acts and not plan.draining
         refused = await self._children(plan, wished=wished)
         problems += refused
@@ -150,29 +150,31 @@ class _Pass:
             problems.append(Problem("PortsExhausted", "", text))
         return await self._rehearsed(plan, problems)
 
-    async def _kept(self, problems: Sequence[Problem]) -> EnginePlan:
+    async def _kept(self) -> EnginePlan:
         """Keep whole what ran, while the spec cannot be acted on; but not against the admin."""
         recorded = next((entry.revision for entry in self.status.roles), "")
-        seal = self.templates.kept_engines(recorded)
-        counts = engine_planner.recorded_counts(self.status, recorded)
-        if (
-            seal is None
-            or any(engine.revision != recorded for engine in self.engines)
-            or any(problem.reason == REFUSED for problem in problems)
-            or not allowed(self.owner, seal, counts, self.settings.policy)
-        ):
+        seals = self.templates.kept(recorded)
+        strange = any(engine.revision != recorded for engine in self.engines)
+        if seals is None or strange or not self._allowed(seals):
             return self._hold()
         plan = engine_planner.keep(
             self.owner,
             self.status,
             self.engines,
             recorded,
-            seal.sizes(),
+            seals[0].sizes(),
             self.settings.ports,
             self.now,
         )
         # What is refused of it has no better words than what the wish was refused with.
         return await self._rehearsed(plan, [])
+
+    def _allowed(self, seals: tuple[Sealed, Sealed]) -> bool:
+        """Tell whether the admin allows by now what was rendered then, in its number."""
+        # The routers' template is the younger one; of the engines both tell the same.
+        _, router = seals
+        counts = engine_planner.recorded_counts(self.status, router.revision)
+        return allowed(self.owner, router, counts, self.settings.policy)
 
     def _hold(self) -> EnginePlan:
         return engine_planner.hold(self.owner, self.status, self.engines, self.wished, self.now)
@@ -185,7 +187,7 @@ class _Pass:
         """
         templates = self.templates
         seals = templates.of_wish(self.wished) if wished else templates.kept(plan.serving)
-        if seals is None:
+        if seals is None or not (wished or self._allowed(seals)):
             return []
         desired = children(self.owner, plan.serving, *seals, self.settings.installation)
         hands = Hands(self.kube, self.owner, self.settings.knowledge, self.record.fence)

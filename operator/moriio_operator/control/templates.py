@@ -32,11 +32,7 @@ class Templates:
 
     def engines(self, revision: str) -> Sealed:
         """Give what a revision's engines are made from."""
-        return self.kept_engines(revision) or sealed_engines(self.owner, revision)
-
-    def kept_engines(self, revision: str) -> Sealed | None:
-        """Give what a revision's engines were rendered to, if that is kept."""
-        return self.world.sealed(engines_name(self.owner, revision))
+        return self._kept_engines(revision) or sealed_engines(self.owner, revision)
 
     def of_wish(self, revision: str) -> tuple[Sealed, Sealed]:
         """Give the templates of engines and routers that the spec asks for."""
@@ -47,9 +43,12 @@ class Templates:
 
     def kept(self, revision: str) -> tuple[Sealed, Sealed] | None:
         """Give those of a revision as it ran last, whatever the spec asks for by now."""
-        engines = self.kept_engines(revision)
+        engines = self._kept_engines(revision)
         routers = [s for s in self.world.seals() if s.of_router and s.revision == revision]
         return None if engines is None or not routers else (engines, routers[0])
+
+    def _kept_engines(self, revision: str) -> Sealed | None:
+        return self.world.sealed(engines_name(self.owner, revision))
 
 
 def allowed(owner: Owner, kept: Sealed, counts: Mapping[Role, int], policy: Policy) -> bool:

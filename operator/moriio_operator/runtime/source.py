@@ -72,6 +72,8 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = WATCH_S
     settings.watching.client_timeout = WATCH_S + 20
     settings.watching.connect_timeout = 30
+    # Bookmarks come about once a minute: a watch without one is a dead connection.
+    settings.watching.inactivity_timeout = 70
     settings.watching.chunk_size = 500
     owned = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
     for kind in kinds.OWNED:
@@ -137,9 +139,11 @@ def _registry(enqueue: Enqueue, hear: Hear) -> kopf.OperatorRegistry:
 
 
 def _owners(labels: kopf.Labels, meta: kopf.Meta) -> set[str]:
-    """Name the PDDeployments that a child concerns: by its label, which anybody may have edited,
-    and by its controller, which nobody edits by mistake.
-    """  # noqa: D205
+    """Name the PDDeployments that a child concerns.
+
+    By its label, which anybody may have edited, and by its controller, which nobody edits by
+    mistake.
+    """
     owner = controller({"metadata": meta}) or {}
     named = {labels.get(names.LABEL_DEPLOYMENT)}
     if owner.get("kind") == names.KIND:
