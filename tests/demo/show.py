@@ -26,7 +26,7 @@ def show(bed: Bed, step: Step) -> bool:
     service.wait_settled()
     step("What runs")
     _print_state(bed)
-    step("Three prompts through the router")
+    step("Three prompts through the router (the tiny model is untrained: its answers are noise)")
     tokens = proof.ask(service)
     step("Where the decode engine had its prompt tokens from")
     for source, count in asdict(tokens).items():

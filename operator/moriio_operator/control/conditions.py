@@ -137,7 +137,10 @@ def progressing(
 
 def halted() -> Verdict:
     """Say that nothing new is under way, because the spec is not acted on."""
-    text = "what runs is kept as it is until the spec is accepted, see the condition Accepted"
+    text = (
+        "nothing new is started until the spec is accepted, and what runs is kept; see the "
+        "condition Accepted"
+    )
     return Verdict(ConditionType.PROGRESSING, "False", "NotAccepted", text)
 
 

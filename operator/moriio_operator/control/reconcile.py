@@ -250,7 +250,7 @@ class _Pass:
         ):
             # Without its note, which may hold the end of an engine's log: that is for those who
             # may look into its namespace.
-            log.info("event", key=self.owner.key, reason=happening.reason, action=happening.action)
+            log.info("event", key=self.owner.key, type=happening.type, reason=happening.reason)
             await self._post(happening)
 
     async def _post(self, happening: events.Happening) -> None:
@@ -270,7 +270,7 @@ def _engines(world: World, status: Status, wished: str) -> list[Engine]:
     for pod in world.pods:
         engine = from_pod(pod)
         if engine is None:
-            log.warning("not an engine", pod=pod["metadata"]["name"])
+            log.info("left alone", pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
         elif engine.revision in known or recorded.get(engine.pod) == engine.revision:
             found.append(engine)
         else:

@@ -68,6 +68,7 @@ class Elector:
         self._me = candidacy
         self._clock = clock
         self._seen: _Sighting | None = None
+        self._waits_for = ""
         self._held: Object | None = None
         # When the last renewal was begun: the holder's time runs from there, not from its answer.
         self._renewed = 0.0
@@ -144,6 +145,10 @@ class Elector:
             self._hold(await self._kube.create(made, names.FIELD_MANAGER), began)
             return True
         if not self._is_free(found):
+            holder = found["spec"]["holderIdentity"]
+            if holder != self._waits_for:
+                log.info("standing by", lease=self._title, holder=holder)
+                self._waits_for = holder
             return False
         self._hold(await self._kube.update(self._lease(found)), began)
         return True
