@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 from moriio_operator.api.deployment import Owner
@@ -39,6 +40,15 @@ async def stored(spec: Json) -> Json:
     made["metadata"]["annotations"] = {"router-revision": spec_revision}
     del made["metadata"]["resourceVersion"]
     return made
+
+
+def within(part: Any, whole: Any) -> bool:
+    """Tell whether everything of a part is in the whole, which may have grown defaults."""
+    if isinstance(part, dict):
+        return all(key in whole and within(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list):
+        return len(part) == len(whole) and all(map(within, part, whole))
+    return bool(part == whole)
 
 
 def main(version: str) -> None:

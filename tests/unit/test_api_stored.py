@@ -5,8 +5,6 @@ A release adds its files (`python -m unit.stored VERSION` writes them) and chang
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import yaml
 from moriio_operator.api.deployment import Owner, PDDeployment, Spec
@@ -14,7 +12,7 @@ from moriio_operator.api.status import Status
 from moriio_operator.plan.revision import revision, router_revision
 
 from unit.samples import Json
-from unit.stored import FOLDER
+from unit.stored import FOLDER, within
 
 FILES = sorted(FOLDER.glob("*.yaml"))
 
@@ -37,8 +35,8 @@ def test_it_reads(stored: Json) -> None:
 
 
 def test_what_was_stored_is_what_is_read(stored: Json) -> None:
-    assert _within(stored["spec"], _written(Spec.model_validate(stored["spec"])))
-    assert _within(stored["status"], Status.from_object(stored).to_object())
+    assert within(stored["spec"], _written(Spec.model_validate(stored["spec"])))
+    assert within(stored["status"], Status.from_object(stored).to_object())
 
 
 def test_it_means_the_same_revision(stored: Json) -> None:
@@ -51,12 +49,3 @@ def test_it_means_the_same_revision(stored: Json) -> None:
 def _written(spec: Spec) -> Json:
     made: Json = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     return made
-
-
-def _within(part: Any, whole: Any) -> bool:
-    """Tell whether everything of a part is in the whole, which may have grown defaults."""
-    if isinstance(part, dict):
-        return all(key in whole and _within(value, whole[key]) for key, value in part.items())
-    if isinstance(part, list):
-        return len(part) == len(whole) and all(map(_within, part, whole))
-    return bool(part == whole)

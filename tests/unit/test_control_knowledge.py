@@ -36,15 +36,19 @@ def doubts(knowledge: Knowledge, uid: str = UID) -> list[str]:
     return [kind.kind for kind in knowledge.doubtful(KEY, CHILDREN, uid)[0]]
 
 
+def known(knowledge: Knowledge) -> list[Json]:
+    return knowledge.doubtful(KEY, CHILDREN, UID)[1]
+
+
 def test_at_first_everything_is_read_and_then_nothing() -> None:
     assert doubts(Knowledge()) == [kind.kind for kind in CHILDREN]
     assert doubts(informed(service())) == []
 
 
 def test_what_was_read_is_known_without_who_wrote_which_field() -> None:
-    (known,) = informed(service()).children(KEY)
-    assert known["metadata"]["name"] == "llm"
-    assert "managedFields" not in known["metadata"]
+    (told,) = known(informed(service()))
+    assert told["metadata"]["name"] == "llm"
+    assert "managedFields" not in told["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +83,7 @@ def test_the_answer_to_our_write_settles_the_doubt_that_its_echo_raised_before()
     assert knowledge.hear(KEY, sighting("8"))
     knowledge.written(KEY, service("8"))
     assert doubts(knowledge) == []
-    assert [obj["metadata"]["resourceVersion"] for obj in knowledge.children(KEY)] == ["8"]
+    assert [obj["metadata"]["resourceVersion"] for obj in known(knowledge)] == ["8"]
 
 
 def test_an_event_during_the_reading_puts_the_reading_in_doubt() -> None:
@@ -102,29 +106,29 @@ def test_a_deletion_that_is_told_before_the_answer_to_the_create_is_not_lost() -
 
 def test_what_is_known_is_given_with_the_doubts_and_stays_whatever_is_forgotten_then() -> None:
     knowledge = informed(service())
-    unknown, known = knowledge.doubtful(KEY, CHILDREN, UID)
+    unknown, sure = knowledge.doubtful(KEY, CHILDREN, UID)
     knowledge.forget_all()
     assert unknown == []
-    assert [obj["metadata"]["name"] for obj in known] == ["llm"]
+    assert [obj["metadata"]["name"] for obj in sure] == ["llm"]
 
 
 def test_our_own_deletion_is_no_news() -> None:
     knowledge = informed(service())
     knowledge.deleted(KEY, service())
-    assert knowledge.children(KEY) == ()
+    assert known(knowledge) == []
     assert not knowledge.hear(KEY, sighting(None))
 
 
 def test_children_of_an_earlier_deployment_of_this_name_are_not_taken_for_ours() -> None:
     knowledge = informed(service())
     assert doubts(knowledge, "uid-of-the-second") == [kind.kind for kind in CHILDREN]
-    assert knowledge.children(KEY) == ()
+    assert known(knowledge) == []
 
 
 def test_what_is_forgotten_is_read_anew() -> None:
     knowledge = informed(service())
     knowledge.forget_all()
-    assert knowledge.children(KEY) == ()
+    assert known(knowledge) == []
     assert len(doubts(knowledge)) == len(CHILDREN)
 
 

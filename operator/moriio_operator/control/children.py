@@ -119,15 +119,17 @@ async def _write(hands: Hands, child: Object, live: Object | None) -> Problem | 
             return await _create(hands, child)
         await _mend(hands, child, live)
     except (InvalidError, ForbiddenError) as error:
-        text = f"the API server refuses {_title(child)}: {error.message}"
-        return Problem("ChildRefused", "spec", text)
+        return _refusal("ChildRefused", child, error)
     except ApiError as error:
         if error.status != 500:
             raise
         # An admission webhook that does not answer.
-        text = f"the API server refuses {_title(child)}: {error.message}"
-        return Problem("AdmissionFailed", "spec", text)
+        return _refusal("AdmissionFailed", child, error)
     return None
+
+
+def _refusal(reason: str, child: Object, error: ApiError) -> Problem:
+    return Problem(reason, "spec", f"the API server refuses {_title(child)}: {error.message}")
 
 
 async def _create(hands: Hands, child: Object) -> Problem | None:

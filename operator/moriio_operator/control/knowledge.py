@@ -76,10 +76,6 @@ class Knowledge:
         """Take in that an object was deleted."""
         self._known.get(key, {}).get(obj["kind"], {}).pop(obj["metadata"]["name"], None)
 
-    def children(self, key: Key) -> tuple[Object, ...]:
-        """Give all children that are known."""
-        return tuple(obj for named in self._known.get(key, {}).values() for obj in named.values())
-
     def forget(self, key: Key) -> None:
         """Read everything of this PDDeployment anew."""
         for table in (self._known, self._owners, self._heard):

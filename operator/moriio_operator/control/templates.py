@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -29,10 +29,15 @@ class Templates:
     world: World
     owner: Owner
     installation: Installation
+    # A pass asks several times; what a wish is rendered to is rendered once.
+    _rendered: dict[str, Sealed] = field(default_factory=dict)
 
     def engines(self, revision: str) -> Sealed:
         """Give what a revision's engines are made from."""
-        return self._kept_engines(revision) or sealed_engines(self.owner, revision)
+        kept = self._kept_engines(revision) or self._rendered.get(revision)
+        if kept is None:
+            kept = self._rendered[revision] = sealed_engines(self.owner, revision)
+        return kept
 
     def of_wish(self, revision: str) -> tuple[Sealed, Sealed]:
         """Give the templates of engines and routers that the spec asks for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.names import Role
@@ -39,9 +39,6 @@ class Trouble:
 
     reason: str
     message: str
-
-
-Observed: TypeAlias = tuple[EngineState, Trouble | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +97,11 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
         return None
     if role != named["role"] and not metadata.get("deletionTimestamp"):
         # The Service of the other role would give it to the routers.
-        observed: Observed = EngineState.ENDED, _relabelled(role)
+        state = EngineState.ENDED
+        trouble: Trouble | None = _relabelled(role)
     else:
-        observed = _observed(metadata, status)
-    state, trouble = observed
+        state = _state(metadata, status)
+        trouble = _trouble(status, state)
     return Engine(
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -193,11 +191,6 @@ def _ended_container(status: dict[str, Any]) -> dict[str, Any] | None:
     ]
     ended.sort(key=lambda container: container["name"] != names.CONTAINER_ENGINE)
     return ended[0] if ended else None
-
-
-def _observed(metadata: dict[str, Any], status: dict[str, Any]) -> Observed:
-    state = _state(metadata, status)
-    return state, _trouble(status, state)
 
 
 def _state(metadata: dict[str, Any], status: dict[str, Any]) -> EngineState:
