@@ -63,6 +63,16 @@ def calls(log: Path, *, since: datetime | None = None) -> Iterator[Call]:
         )
 
 
+def looked_at(log: Path, namespace: str, name: str, *, since: datetime) -> bool:
+    """Tell whether the operator has read a PDDeployment since then, as each pass does first."""
+    return any(
+        call.user == OPERATOR_USER
+        and (call.verb, call.resource) == ("get", "pddeployments")
+        and (call.namespace, call.name) == (namespace, name)
+        for call in calls(log, since=since)
+    )
+
+
 def now() -> datetime:
     """Give the time as the audit log counts it."""
     return datetime.now(UTC)

@@ -84,14 +84,24 @@ class PromptTokens:
         return self.local_compute + self.external_kv_transfer
 
 
+def engine_address(pod: dict[str, Any]) -> str:
+    """Give where an engine itself listens."""
+    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
+    return f"{pod['status']['podIP']}:{ports['http']}"
+
+
+def metrics(pod: dict[str, Any]) -> str:
+    """Read an engine's metrics, as text."""
+    url = f"http://{engine_address(pod)}/metrics"
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:
+        text: str = response.read().decode()
+    return text
+
+
 def prompt_tokens(pod: dict[str, Any]) -> PromptTokens:
     """Read an engine's counters."""
-    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
-    url = f"http://{pod['status']['podIP']}:{ports['http']}/metrics"
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:
-        text = response.read().decode()
     counts = {"local_compute": 0, "external_kv_transfer": 0}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families(metrics(pod)):
         for sample in family.samples:
             source = sample.labels.get("source")
             if sample.name == "vllm:prompt_tokens_by_source_total" and source in counts:

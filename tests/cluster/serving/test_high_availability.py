@@ -84,6 +84,16 @@ def end(pod: dict[str, Any]) -> dict[str, Any]:
     return ended
 
 
+def given_up(bed: Bed, name: str) -> datetime:
+    """Wait until a leader that lost its Lease has ended with code 1; give when."""
+    wait_until(
+        lambda: end(pods(bed)[name]).get("exitCode") == 1,
+        timeout_s=QUICK_S,
+        what=f"{name}, which leads no more, to end with code 1",
+    )
+    return datetime.fromisoformat(end(pods(bed)[name])["finishedAt"])
+
+
 def wait_settled_pair(bed: Bed) -> None:
     """Both replicas ready, and one leads."""
 
@@ -164,12 +174,7 @@ def test_a_leader_that_was_paused_past_its_lease_writes_nothing_more(
     resumed = audit.now()
     pair.resume_process(NAMESPACE, name, "operator")
 
-    wait_until(
-        lambda: end(pods(pair)[name]).get("exitCode") == 1,
-        timeout_s=QUICK_S,
-        what="the paused leader to end with code 1",
-    )
-    finished = datetime.fromisoformat(end(pods(pair)[name])["finishedAt"])
+    finished = given_up(pair, name)
     written = [
         call
         for call in audit.calls(pair.audit_log, since=resumed)
@@ -191,9 +196,5 @@ def test_a_leader_that_is_cut_off_from_the_api_server_gives_up_and_the_other_lea
     with pair.cut_from_api(pod["spec"]["nodeName"]):
         taken_over(pair, before, TAKEN_OVER_S)
     scaled(service, 2)
-    wait_until(
-        lambda: end(pods(pair)[name]).get("exitCode") == 1,
-        timeout_s=QUICK_S,
-        what="the leader that was cut off to end with code 1",
-    )
+    given_up(pair, name)
     wait_settled_pair(pair)

@@ -158,15 +158,12 @@ def test_a_restart_of_the_operator_restarts_nothing(operator: Bed, namespace: st
     operator.kubectl("-n", NAMESPACE, "rollout", "restart", f"deployment/{RELEASE}")
     operator.kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{RELEASE}", "--timeout=60s")
 
-    def looked() -> bool:
-        return any(
-            call.user == audit.OPERATOR_USER
-            and (call.verb, call.resource, call.name) == ("get", "pddeployments", "stub")
-            and call.namespace == namespace
-            for call in audit.calls(operator.audit_log, since=began)
-        )
-
-    wait_until(looked, timeout_s=60, what="the new operator to look at it", every_s=0.5)
+    wait_until(
+        lambda: audit.looked_at(operator.audit_log, namespace, "stub", since=began),
+        timeout_s=60,
+        what="the new operator to look at it",
+        every_s=0.5,
+    )
     assert [pod["metadata"]["uid"] for pod in service.pods()] == before
     assert service.object()["metadata"]["resourceVersion"] == version
 

@@ -17,7 +17,7 @@ from bed.cluster import Bed
 from stage.deployments import stub, tiny
 from stage.installation import NAMESPACE, RELEASE
 from stage.service import Service
-from stage.traffic import complete, router_address
+from stage.traffic import complete, engine_address, metrics, router_address
 
 QUICK_S = 90
 REPAIRED_S = 180
@@ -61,8 +61,7 @@ def namespace(service: Service) -> str:
 
 def models(pod: dict[str, Any], key: str | None) -> int:
     """Ask an engine itself for its models; give the HTTP status."""
-    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
-    url = f"http://{pod['status']['podIP']}:{ports['http']}/v1/models"
+    url = f"http://{engine_address(pod)}/v1/models"
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as r:
@@ -101,10 +100,7 @@ def test_no_secret_shows_in_objects_logs_events_or_metrics(service: Service) -> 
         name = pod["metadata"]["name"]
         told[name] = bed.kubectl(*where, "logs", name, "--all-containers")
     for pod in service.pods():
-        ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
-        url = f"http://{pod['status']['podIP']}:{ports['http']}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as response:
-            told[f"metrics of {pod['metadata']['name']}"] = response.read().decode()
+        told[f"metrics of {pod['metadata']['name']}"] = metrics(pod)
     assert all(told.values())
     assert len(pods) >= 3
     shown = [(place, secret) for place, text in told.items() for secret in HIDDEN if secret in text]

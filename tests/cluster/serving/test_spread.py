@@ -7,7 +7,6 @@ service is whole again by itself.
 from __future__ import annotations
 
 import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stage.deployments import tiny
 from stage.service import Service
 from stage.steady import Steady, steady
-from stage.traffic import prompt_tokens
+from stage.traffic import metrics, prompt_tokens
 
 QUICK_S = 90
 REPAIRED_S = 180
@@ -45,13 +44,9 @@ def namespace(service: Service) -> str:
 
 def running(pod: dict[str, Any]) -> float:
     """Requests that an engine works on."""
-    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
-    url = f"http://{pod['status']['podIP']}:{ports['http']}/metrics"
-    with urllib.request.urlopen(url, timeout=10) as response:
-        text = response.read().decode()
     return sum(
         sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(metrics(pod))
         for sample in family.samples
         if sample.name == "vllm:num_requests_running"
     )

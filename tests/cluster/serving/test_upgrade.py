@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from bed.cache import REPO
 from bed.cluster import Bed
 from bed.command import wait_until
 from moriio_operator import __version__
@@ -21,12 +20,11 @@ from stage.deployments import stub, tiny
 from stage.installation import NAMESPACE, RELEASE
 from stage.service import Service
 from stage.steady import steady
+from unit.stored import FOLDER, within
 
 QUICK_S = 90
 REPAIRED_S = 180
 LATER = (f"image.repository=localhost/moriio/{nextversion.NAME}",)
-
-STORED = REPO / "tests/unit/golden/stored"
 
 Reinstall = Callable[[Sequence[str]], None]
 
@@ -59,15 +57,13 @@ def looked_at(service: Service, change: Callable[[], None]) -> None:
     change()
     began = audit.now()
 
-    def looked() -> bool:
-        return any(
-            call.user == audit.OPERATOR_USER
-            and (call.verb, call.resource) == ("get", "pddeployments")
-            and (call.namespace, call.name) == (service.namespace, service.name)
-            for call in audit.calls(service.bed.audit_log, since=began)
-        )
-
-    wait_until(looked, timeout_s=QUICK_S, what="the operator to look at the service", every_s=0.5)
+    log = service.bed.audit_log
+    wait_until(
+        lambda: audit.looked_at(log, service.namespace, service.name, since=began),
+        timeout_s=QUICK_S,
+        what="the operator to look at the service",
+        every_s=0.5,
+    )
 
 
 def runs_later(bed: Bed) -> bool:
@@ -172,7 +168,7 @@ def test_uninstalled_and_installed_again_the_operator_adopts_what_serves(
     assert len(traffic.seen) > len(traffic.failed) == 0, traffic.failed[:3]
 
 
-@pytest.mark.parametrize("file", sorted(STORED.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
 def test_what_a_released_version_stored_is_still_taken_as_it_is(
     operator: Bed, free_namespaces: Iterator[str], file: Path
 ) -> None:
@@ -183,15 +179,6 @@ def test_what_a_released_version_stored_is_still_taken_as_it_is(
     apply = ("apply", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
     taken = json.loads(operator.kubectl(*apply, input=json.dumps(wish)))
     assert within(stored["spec"], taken["spec"])
-
-
-def within(part: Any, whole: Any) -> bool:
-    """Whether all of a part is in the whole, which may have grown defaults."""
-    if isinstance(part, dict):
-        return all(key in whole and within(value, whole[key]) for key, value in part.items())
-    if isinstance(part, list):
-        return len(part) == len(whole) and all(map(within, part, whole))
-    return bool(part == whole)
 
 
 def test_fields_of_a_newer_schema_do_not_stop_an_older_operator(
