@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -35,6 +36,7 @@ class Breakable:
         self._client = Client(places.binaries, places.kubeconfig(pki.ADMIN))
         self._nodes = {a.name: Node(a, places) for a in node_addresses(config.nodes)}
         self._cut: list[Link] = []
+        self._api_starts: list[tuple[datetime, datetime]] = []
 
     def kill_node(self, node: str) -> None:
         """Kill all that runs on a node, pods included; the Node object stays, as after a crash."""
@@ -93,8 +95,17 @@ class Breakable:
 
     def start_api_server(self) -> None:
         """Start a stopped API server as it was; returns when it says that it is ready."""
+        began = datetime.now(UTC)
         self._start_part("apiserver", controlplane.api_server(self._places))
         self._await_api()
+        self._api_starts.append((began, datetime.now(UTC)))
+
+    def api_server_was_starting(self, at: datetime) -> bool:
+        """Tell whether the API server, started anew, was not ready yet at that moment.
+
+        It answers all the same, and forbids what it allows later: it has not read its roles yet.
+        """
+        return any(began <= at <= ready for began, ready in self._api_starts)
 
     def stop_etcd(self) -> None:
         """Kill etcd; returns when it is gone. Its data stay, and the API server lives on."""
