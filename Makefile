@@ -56,9 +56,16 @@ unit: env
 test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
 	@$(PYTEST) $(PYTEST_FLAGS) tests
 
-.PHONY: bench
+.PHONY: oracle-latest
+oracle-latest: env ## Compare the contract with the newest vLLM that is published; prints what differs
+	@$(BIN)/python -m oracle latest
+
+.PHONY: bench bench-allocator
 bench: env tools ## Measure the operator beside a bare client; writes docs/performance.md
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-allocator: env ## Measure the port allocator alone: 1,000 engines
+	@$(BIN)/python -m bench.allocator
 
 ##@ Work with it
 .PHONY: generate bed-up bed-down kubectl images env tools

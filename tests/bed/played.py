@@ -54,7 +54,8 @@ phase: Running
 startTime: {{ $now | Quote }}
 hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
 {{ $uid := .metadata.uid }}
-{{ $own := PodIPWith .spec.nodeName false $uid .metadata.name .metadata.namespace }}
+{{ $host := or .spec.hostNetwork false }}
+{{ $own := PodIPWith .spec.nodeName $host $uid .metadata.name .metadata.namespace }}
 podIP: {{ $own | Quote }}
 podIPs:
 - ip: {{ $own | Quote }}
@@ -84,7 +85,7 @@ initContainerStatuses:
   imageID: ""
   restartCount: 0
   ready: true
-{{ if eq .restartPolicy "Always" }}
+{{ if eq (or .restartPolicy "") "Always" }}
   started: true
   state:
     running:

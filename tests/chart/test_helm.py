@@ -139,7 +139,7 @@ def test_a_wrong_set_of_values_is_refused_in_the_words_that_it_names(
 
 
 def test_the_matrix_is_as_wide_as_promised() -> None:
-    assert (len(SETS), len(WRONG)) == (12, 5)
+    assert (len(SETS), len(WRONG)) == (12, 6)
 
 
 def test_an_older_kubernetes_is_refused(helm: Helm) -> None:

@@ -1,4 +1,4 @@
-"""`python -m generate [--check]`: the CRD, where it is held, the reference, two files of the chart.
+"""`python -m generate [--check]`: the CRD, two pages, two files of the chart.
 
 Each file is a pure function of the models or of the chart's values, so the check is a comparison of
 bytes.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moriio_operator.api import crd
 
-from generate import chart_readme, chart_schema, reference
+from generate import chart_readme, chart_schema, compatibility, reference
 from generate.chart_values import CHART
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,7 @@ def files() -> dict[Path, str]:
         CHART / "values.schema.json": chart_schema.render(),
         CHART / "README.md": chart_readme.render(),
         ROOT / "docs/reference.md": reference.render(),
+        ROOT / "docs/compatibility.md": compatibility.render(),
     }
 
 

@@ -33,6 +33,13 @@ def tiny(namespace: str, name: str, mode: str) -> Manifest:
     return made
 
 
+def on_host(manifest: Manifest) -> Manifest:
+    """Put a PDDeployment on the host network."""
+    spec = manifest["spec"]
+    spec["network"]["mode"], spec["devices"]["fabric"] = "Host", "RoCE"
+    return manifest
+
+
 def stub(namespace: str, name: str = "stub", *args: str) -> Manifest:
     """Give one prefill and one decode engine that speak only the wire; both take `args`."""
     role = {"args": list(args), "startupTimeoutSeconds": 60}

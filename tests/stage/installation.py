@@ -23,6 +23,7 @@ def install(bed: Bed, privileged_namespaces: Sequence[str], *, values: Sequence[
         f"image.repository={repository}",
         f"image.tag={tag}",
         f"policy.privilegedNamespaces={{{','.join(privileged_namespaces)}}}",
+        f"policy.hostNetworkNamespaces={{{','.join(privileged_namespaces)}}}",
         f"policy.hostPathPrefixes={{{','.join(HOST_PATH_PREFIXES)}}}",
         *values,
     ]

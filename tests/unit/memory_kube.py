@@ -92,7 +92,7 @@ class MemoryKube(Kube):
         return None if found is None else _copy(found)
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
     ) -> tuple[list[Object], str]:
         wanted = dict(part.split("=") for part in selector.split(",") if part)
         found = [
@@ -100,6 +100,7 @@ class MemoryKube(Kube):
             for obj in self.of_kind(kind.kind)
             if namespace in (None, obj["metadata"]["namespace"])
             and wanted.items() <= (obj["metadata"].get("labels") or {}).items()
+            and (not fields or _has_fields(obj, fields))
         ]
         return found, str(self._version)
 
@@ -190,6 +191,12 @@ class MemoryKube(Kube):
         if due:
             raise CrashError
         return _copy(made)
+
+
+def _has_fields(obj: Object, selector: str) -> bool:
+    """Judge a field selector as far as anybody uses one."""
+    assert selector == "spec.hostNetwork=true"
+    return obj["spec"].get("hostNetwork") is True
 
 
 def _same(live: Object, wanted: Object) -> bool:

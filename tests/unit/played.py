@@ -20,8 +20,15 @@ KEY = Key("team", "llm")
 class Operator:
     """The operator over an API in memory, with a clock of its own."""
 
-    def __init__(self, kube: MemoryKube, policy: Policy = POLICY, ports: PortRange = PORTS) -> None:
+    def __init__(
+        self,
+        kube: MemoryKube,
+        policy: Policy = POLICY,
+        ports: PortRange = PORTS,
+        key: Key = KEY,
+    ) -> None:
         self.kube = kube
+        self._key = key
         self.time = NOW
         self.installation = INSTALLATION
         self._policy, self._ports = policy, ports
@@ -31,12 +38,17 @@ class Operator:
 
     async def step(self) -> float | None:
         """One pass, as after a resync: whatever a test did to the world, no event told of it."""
-        return (await self.reconciler(Knowledge())(KEY)).again_s
+        return (await self.reconciler(Knowledge())(self._key)).again_s
 
     def reconciler(self, knowledge: Knowledge) -> Reconciler:
         """What does the passes, with what it knows."""
         return Reconciler(
-            self.kube, self._policy, self.installation, self._ports, self.now, knowledge
+            self.kube,
+            self._policy,
+            self.installation,
+            self._ports,
+            self.now,
+            knowledge=knowledge,
         )
 
     async def settle(self) -> None:
@@ -65,13 +77,13 @@ class Operator:
 
     def change(self, change: Json) -> None:
         """The user applies another spec."""
-        live = self.kube.one("PDDeployment", "llm")
+        live = self.kube.one("PDDeployment", self._key.name)
         generation = live["metadata"]["generation"] + 1
         self.kube.put(laid_over(live, {"spec": change, "metadata": {"generation": generation}}))
 
     @property
     def status(self) -> Status:
-        return Status.from_object(self.kube.one("PDDeployment", "llm"))
+        return Status.from_object(self.kube.one("PDDeployment", self._key.name))
 
     def condition(self, kind: str) -> Condition:
         return next(c for c in self.status.conditions if c.type == kind)

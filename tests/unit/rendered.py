@@ -1,6 +1,7 @@
 """What the builders make of a PDDeployment, as YAML for review (`python -m unit.rendered`).
 
-Two PDDeployments stand for all: one with nothing but what is required, one with every field.
+Three PDDeployments stand for all: one with nothing but what is required, one with every field, and
+one on the host network.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from moriio_operator.api.names import ROLES
 from moriio_operator.contract.ports import layout
 from moriio_operator.plan.revision import revision
 
-from unit.samples import FULL, MINIMAL, Json, children_of, engine_pod, owner
+from unit.samples import FULL, HOST, MINIMAL, Json, children_of, engine_pod, owner
 
 FOLDER = Path(__file__).with_name("golden")
-SPECS: dict[str, Json] = {"minimal": MINIMAL, "full": FULL}
+SPECS: dict[str, Json] = {"minimal": MINIMAL, "full": FULL, "host": HOST}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -39,7 +40,7 @@ def objects(name: str) -> list[Json]:
     for role in ROLES:
         pod = names.engine_pod(whose.name, role, cursor)
         found.append(engine_pod(whose, pod, role, made, 20_000 + cursor))
-        cursor += len(layout(whose.spec.role(role).parallelism.tensor))
+        cursor += len(layout(whose.spec.role(role).parallelism.ranks))
     return found
 
 

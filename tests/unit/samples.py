@@ -18,9 +18,10 @@ from moriio_operator.build.engine import engine_template
 from moriio_operator.build.incarnation import incarnation
 from moriio_operator.build.sealed import sealed_engines, sealed_router
 from moriio_operator.contract.ports import layout
-from moriio_operator.plan.engine import Engine, Trouble
+from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import PortBlock, PortRange
+from moriio_operator.plan.trouble import Trouble
 
 Json = dict[str, Any]
 
@@ -30,8 +31,14 @@ REVISION = "bcdfghjk"
 PORTS = PortRange(20_000, 20_999)
 # Ports of an engine of one rank.
 BLOCK_SIZE = len(layout(1))
-POLICY = Policy(privileged_namespaces=["team"], host_path_prefixes=["/srv/models"])
-INSTALLATION = Installation("operator:1", "ClusterRole", "moriio-registrar")
+POLICY = Policy(
+    privileged_namespaces=["team"],
+    host_network_namespaces=["team"],
+    host_path_prefixes=["/srv/models"],
+)
+# The operator's own.
+IMAGE = "operator:1"
+INSTALLATION = Installation(IMAGE, "ClusterRole", "moriio-registrar")
 
 # The operator's settings, as the chart writes them; all else is left to its default.
 SETTINGS: Json = {
@@ -116,6 +123,28 @@ FULL: Json = {
 }
 
 
+# On the host network, with as many ranks as a node has GPUs.
+HOST: Json = {
+    "model": {
+        "name": "org/experts",
+        "servedName": "experts",
+        "facts": {
+            "architecture": "MoE",
+            "attention": "MLA",
+            "kvHeads": 1,
+            "layers": ["FullAttention"],
+        },
+    },
+    "engine": {"image": "vllm:3", "version": "0.33.0"},
+    "connector": {"mode": "Write"},
+    "prefill": {"parallelism": {"dataLocal": 2, "expert": "Enabled"}},
+    "decode": {"replicas": 2, "parallelism": {"dataLocal": 4, "expert": "Enabled"}},
+    "devices": {"fabric": "RoCE"},
+    "router": {"image": "router:3"},
+    "network": {"mode": "Host", "portRange": {"start": 20_100, "end": 20_199}},
+}
+
+
 def laid_over(base: Any, change: Any) -> Any:
     """`base` with `change` laid over it, key by key; neither is changed."""
     if isinstance(base, dict) and isinstance(change, dict):
@@ -159,13 +188,13 @@ def owner(change: Json | None = None, *, base: Json = MINIMAL, name: str = "llm"
 
 def engine_pod(whose: Owner, name: str, role: Role, revision: str, base: int) -> Json:
     """The pod of an engine whose ports begin at `base`."""
-    return incarnation(whose, name, engine_template(whose, role, revision), base)
+    return incarnation(whose, name, engine_template(whose, role, revision, IMAGE), base)
 
 
 def children_of(whose: Owner, revision: str = REVISION) -> list[Json]:
     """All children but engines."""
-    engines = sealed_engines(whose, revision)
-    router = sealed_router(whose, revision, INSTALLATION.registrar_image)
+    engines = sealed_engines(whose, revision, IMAGE)
+    router = sealed_router(whose, revision, IMAGE)
     return children(whose, revision, engines, router, INSTALLATION)
 
 

@@ -58,6 +58,7 @@ def test_a_flag_of_ours_is_owned(flag: str) -> None:
         "--prefill-context-parallel-size",
         "--config",
         "--config=/models/x.yaml",
+        "--enable-expert-parallel",
         "--ssl-keyfile",
     ],
 )
@@ -78,7 +79,6 @@ def test_other_spellings_are_owned_too(argument: str) -> None:
         "--hosts",
         "--kv-cache-dtype",
         "--kv-events-config",
-        "--enable-expert-parallel",
         "-1",
         "4096",
         "0.9",

@@ -12,7 +12,7 @@ from moriio_operator.build.engine import engine_template
 from moriio_operator.build.incarnation import block_size, incarnation, port_names
 from moriio_operator.contract import ports
 
-from unit.samples import FULL, INSTALLATION, MINIMAL, REVISION, Json, owner
+from unit.samples import FULL, IMAGE, INSTALLATION, MINIMAL, REVISION, Json, owner
 
 BOTH = pytest.mark.parametrize("base", [MINIMAL, FULL], ids=["minimal", "full"])
 
@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("base", [MINIMAL, FULL], ids=["minimal", "full"])
 def test_templates_are_read_back_as_they_were_rendered(base: Json) -> None:
     whose = owner({}, base=base)
     for made in (
-        sealed.sealed_engines(whose, REVISION),
+        sealed.sealed_engines(whose, REVISION, IMAGE),
         sealed.sealed_router(whose, REVISION, INSTALLATION.registrar_image),
     ):
         assert sealed.read(sealed.controller_revision(whose, made)) == made
@@ -31,14 +31,14 @@ def test_templates_are_read_back_as_they_were_rendered(base: Json) -> None:
 @BOTH
 def test_engines_and_routers_are_told_apart(base: Json) -> None:
     whose = owner({}, base=base)
-    assert not sealed.sealed_engines(whose, REVISION).of_router
+    assert not sealed.sealed_engines(whose, REVISION, IMAGE).of_router
     assert sealed.sealed_router(whose, REVISION, "registrar:1").of_router
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 16])
 def test_a_template_tells_how_its_block_is_laid_out(ranks: int) -> None:
     whose = owner({"decode": {"parallelism": {"tensor": ranks}}})
-    template = engine_template(whose, Role.DECODE, REVISION)
+    template = engine_template(whose, Role.DECODE, REVISION, IMAGE)
     assert block_size(template) == len(ports.layout(ranks))
     assert port_names(template) == list(ports.layout(ranks))
 
@@ -49,7 +49,7 @@ def test_an_incarnation_has_its_own_name_ports_and_arguments_and_nothing_else(
     base: Json, role: Role
 ) -> None:
     whose = owner({}, base=base)
-    template = engine_template(whose, role, REVISION)
+    template = engine_template(whose, role, REVISION, IMAGE)
     before = copy.deepcopy(template)
     one, other = (incarnation(whose, f"llm-{role}-{n}", template, 20_000 + n) for n in (0, 100))
     assert template == before
@@ -62,7 +62,7 @@ def test_an_incarnation_has_its_own_name_ports_and_arguments_and_nothing_else(
 
 def test_a_layout_of_another_version_is_kept() -> None:
     # One with a port more, as a later operator may have, and a host port beside each.
-    template = engine_template(owner(), Role.DECODE, REVISION)
+    template = engine_template(owner(), Role.DECODE, REVISION, IMAGE)
     engine = template["spec"]["containers"][0]
     engine["ports"].append({"name": "later", "containerPort": 5, "protocol": "TCP"})
     for port in engine["ports"]:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from moriio_operator import __version__
 from moriio_operator.api import crd
+from moriio_operator.api.network import RESERVED_PORTS
 from moriio_operator.plan.policy import Policy
 from moriio_operator.runtime.settings import LeaderElection, Ports, RegistrarRole, Settings
 
@@ -209,3 +210,9 @@ def test_the_hub_is_told_of_license_and_category() -> None:
     assert "Apache License" in (REPO / "LICENSE").read_text()
     assert _annotation("category") == "ai-machine-learning"
     assert (_annotation("operator"), _annotation("prerelease")) == (True, True)
+
+
+def test_the_chart_keeps_clear_of_the_same_ports_as_the_operator() -> None:
+    text = (CHART / "templates/validate.yaml").read_text()
+    listed = re.findall(r'\(list (\d+) (\d+) "([^"]+)"\)', text)
+    assert [(int(first), int(last), whose) for first, last, whose in listed] == [*RESERVED_PORTS]

@@ -7,18 +7,24 @@ from typing import Any
 
 import pytest
 from moriio_operator.api.names import Role
+from moriio_operator.contract import connector, keys
 from moriio_operator.contract.connector import kv_transfer_config
 from moriio_operator.contract.ports import placeholder
+from moriio_operator.contract.versions import KNOWN, Version
 
 from unit.samples import FULL, MINIMAL, Json, spec
 
 
 def config(role: Role = Role.PREFILL, base: Json = MINIMAL) -> dict[str, Any]:
-    text = kv_transfer_config(spec({}, base).connector, role)
+    read: dict[str, Any] = json.loads(plain(kv_transfer_config(spec({}, base).connector, role)))
+    return read
+
+
+def plain(text: str) -> str:
+    """The JSON as an incarnation has it, with numbers for placeholders."""
     for name, number in (("http", 20_100), ("handshake", 20_102), ("notify", 20_104)):
         text = text.replace(placeholder(name), str(number))
-    read: dict[str, Any] = json.loads(text)
-    return read
+    return text
 
 
 def extra(base: Json = MINIMAL) -> dict[str, Any]:
@@ -73,3 +79,35 @@ def test_write_mode_is_the_boolean_false_not_a_word() -> None:
 
 def test_no_heartbeat_is_asked_for() -> None:
     assert not {"proxy_ip", "proxy_ping_port"} & extra().keys()
+
+
+@pytest.mark.parametrize(("backend", "value"), [("RDMA", "rdma"), ("XGMI", "xgmi")])
+def test_the_backend_is_written_as_vllm_spells_it(backend: str, value: str) -> None:
+    change = {"connector": {"backend": backend}, "network": {"mode": "Host"}}
+    given = json.loads(plain(kv_transfer_config(spec(change).connector, Role.DECODE)))
+    assert given["kv_connector_extra_config"]["backend"] == value
+
+
+@pytest.mark.parametrize("version", KNOWN, ids=str)
+def test_a_version_gets_its_keys_and_no_others(version: Version) -> None:
+    given = json.loads(plain(kv_transfer_config(spec().connector, Role.PREFILL, version)))
+    assert tuple(given["kv_connector_extra_config"]) == keys.written(version)
+
+
+def test_a_version_that_demands_a_proxy_gets_an_empty_one() -> None:
+    old = plain(kv_transfer_config(spec().connector, Role.PREFILL, Version(0, 27, 1)))
+    given = json.loads(old)["kv_connector_extra_config"]
+    assert (given["proxy_ip"], given["proxy_ping_port"]) == ("", 0)
+
+
+def test_before_the_keys_came_variables_say_the_same() -> None:
+    assert connector.variables(spec({}, FULL).connector, Version(0, 22, 1)) == {
+        "VLLM_MORIIO_CONNECTOR_READ_MODE": "0",
+        "VLLM_MORIIO_QP_PER_TRANSFER": "4",
+        "VLLM_MORIIO_POST_BATCH_SIZE": "16",
+        "VLLM_MORIIO_NUM_WORKERS": "2",
+    }
+    reads = connector.variables(spec().connector, Version(0, 20))
+    assert reads["VLLM_MORIIO_CONNECTOR_READ_MODE"] == "1"
+    assert connector.variables(spec().connector, Version(0, 23)) == {}
+    assert connector.variables(spec().connector) == {}

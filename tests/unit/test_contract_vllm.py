@@ -7,6 +7,7 @@ from moriio_operator.api.names import Role
 from moriio_operator.api.owned import is_owned_flag
 from moriio_operator.contract import router, vllm
 from moriio_operator.contract.ports import placeholder
+from moriio_operator.contract.versions import KNOWN, Version
 
 from unit.samples import FULL, MINIMAL, Json, spec
 
@@ -67,3 +68,72 @@ def test_the_grace_period_is_the_sum_of_its_parts(mode: str, role: Role, seconds
 def test_an_engine_waits_longer_than_the_router_remembers_it() -> None:
     # The router forgets 4 to 5 s after the last beat, which itself comes some seconds late.
     assert vllm.leave_seconds() >= router.ENGINE_MEMORY_SECONDS + 3
+
+
+def shaped(parallelism: Json, role: Role = Role.PREFILL) -> list[str]:
+    return vllm.arguments(spec({role.value: {"parallelism": parallelism}}), role)
+
+
+def test_data_parallel_and_expert_parallel_are_written_only_where_asked_for() -> None:
+    assert "--data-parallel-size" not in arguments()
+    assert "--enable-expert-parallel" not in arguments()
+    assert value("--data-parallel-size", shaped({"dataLocal": 4})) == "4"
+    assert "--enable-expert-parallel" in shaped({"expert": "Enabled"})
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "role", "off"),
+    [
+        (Version(0, 30), "Read", Role.DECODE, True),
+        (Version(0, 20), "Read", Role.DECODE, True),
+        (Version(0, 30), "Read", Role.PREFILL, False),
+        (Version(0, 30), "Write", Role.DECODE, False),
+        (Version(0, 31), "Read", Role.DECODE, False),
+    ],
+)
+def test_prefix_caching_is_off_where_it_is_broken(
+    version: Version, mode: str, role: Role, *, off: bool
+) -> None:
+    given = vllm.arguments(spec({"connector": {"mode": mode}}), role, version)
+    assert ("--no-enable-prefix-caching" in given) is off
+
+
+@pytest.mark.parametrize("version", KNOWN, ids=str)
+def test_the_users_arguments_come_last_in_every_version(version: Version) -> None:
+    given = vllm.arguments(spec({}, FULL), Role.PREFILL, version)
+    assert given[-2:] == ["--max-model-len", "4096"]
+    assert given[-3].startswith("{")
+
+
+def test_an_old_version_takes_its_mode_from_the_environment() -> None:
+    given = vllm.environment(spec(), Role.PREFILL, Version(0, 22, 1))
+    assert given["VLLM_MORIIO_CONNECTOR_READ_MODE"] == "1"
+    assert not any("MORIIO" in name for name in vllm.environment(spec(), Role.PREFILL))
+
+
+def engine_container(env: object) -> Json:
+    return {"spec": {"containers": [{"name": "engine", "env": env}, {"name": "log", "env": env}]}}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, None),
+        ({"env": [{"name": "A", "value": "1"}]}, "1"),
+        ({"podTemplate": engine_container([{"name": "A", "value": "2"}])}, "2"),
+        (
+            {
+                "env": [{"name": "A", "value": "1"}],
+                "podTemplate": engine_container([{"name": "A", "value": "2"}]),
+            },
+            "2",
+        ),
+        ({"podTemplate": engine_container([{"name": "A", "valueFrom": {}}])}, ""),
+        ({"podTemplate": engine_container([{"name": "B", "value": "2"}])}, None),
+        ({"podTemplate": engine_container("A=1")}, None),
+        ({"podTemplate": {"spec": []}}, None),
+        ({"podTemplate": {"spec": {"containers": ["engine"]}}}, None),
+    ],
+)
+def test_a_variable_is_found_where_users_set_it(change: Json, found: str | None) -> None:
+    assert vllm.variable(spec({"decode": change}).decode, "A") == found

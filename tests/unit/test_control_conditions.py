@@ -11,11 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moriio_operator.api.names import Role
 from moriio_operator.api.status import Condition, ConditionType, EngineState, LastFailure
+from moriio_operator.contract.versions import Version
 from moriio_operator.control import conditions
 from moriio_operator.control.conditions import Verdict
-from moriio_operator.plan.engine import Engine, Trouble
-from moriio_operator.plan.engines import EnginePlan, Failures
+from moriio_operator.plan.compatibility import Assessment
+from moriio_operator.plan.engine import Engine
+from moriio_operator.plan.engines import Birth, EnginePlan, Failures
+from moriio_operator.plan.ports import PortBlock, PortRange
 from moriio_operator.plan.problem import Problem
+from moriio_operator.plan.trouble import Trouble
 
 from unit.samples import NOW, REVISION, Json, engine, later
 
@@ -288,3 +292,86 @@ def test_a_thousand_pods_in_one_message_fit_the_schema() -> None:
     many = [engine(n, D, EngineState.STARTING, revision=REVISION) for n in range(1000)]
     verdict = conditions.role_ready(D, many, 1000, NONE)
     assert len(conditions.stamped([verdict], [], 1, NOW)[0].message) == 4096
+
+
+def checked(*differences: str, **found: Any) -> tuple[str, str, str]:
+    assessment = Assessment(Version(0, 33), **found)
+    verdict = conditions.contract_checked(assessment, differences)
+    assert verdict.type == ConditionType.CONTRACT_CHECKED
+    return verdict.status, verdict.reason, verdict.message
+
+
+def test_a_spec_that_was_checked_whole_is_told_by_whose_rules() -> None:
+    assert checked() == ("True", "Checked", "checked against the rules of vLLM 0.33.0")
+
+
+def test_what_was_not_checked_is_named() -> None:
+    assert checked(unchecked=("a", "b")) == ("Unknown", "FactsUnstated", "a; b")
+
+
+def test_a_version_that_nobody_states_is_asked_for() -> None:
+    status, reason, message = checked(unknown=True, unchecked=("a",))
+    assert (status, reason) == ("Unknown", "VersionUnstated")
+    assert message.endswith("state it in spec.engine.version; a")
+
+
+def test_a_newer_version_is_a_warning() -> None:
+    status, reason, message = checked(newer=True)
+    assert (status, reason) == ("False", "VersionNewer")
+    assert "the rules of 0.33.0 are applied" in message
+
+
+def test_what_engines_tell_otherwise_goes_first() -> None:
+    assert checked("x", "y", newer=True, unchecked=("a",)) == ("False", "FactsDiffer", "x; y")
+
+
+def allocated(
+    *engines: Engine, exhausted: str = "", last: LastFailure | None = None, births: int = 0
+) -> tuple[str, str, str]:
+    failures = Failures(1, NOW, last) if last else NONE
+    plan = EnginePlan(
+        revision=REVISION,
+        serving=REVISION,
+        births=tuple(Birth(f"p{i}", D, PortBlock(20_000 + 4 * i, 4)) for i in range(births)),
+        ports=PortRange(20_000, 20_099),
+        exhausted=exhausted,
+        failures=((P, NONE), (D, failures)),
+        desired=((P, 1), (D, 2)),
+    )
+    verdict = conditions.ports_allocated(plan, engines, "widen it")
+    assert verdict.type == ConditionType.PORTS_ALLOCATED
+    return verdict.status, verdict.reason, verdict.message
+
+
+def test_engines_that_live_or_are_about_to_have_ports() -> None:
+    told = ("True", "Allocated", "every engine has its block in 20000-20099")
+    assert allocated(engine(0, P), engine(4, D)) == told
+    assert allocated(births=3) == told
+
+
+def test_without_engines_nothing_is_known_of_ports() -> None:
+    assert allocated()[:2] == ("Unknown", "NoEngines")
+
+
+def test_a_shortage_is_told_with_count_and_remedy() -> None:
+    assert allocated(engine(0, P), exhausted="no 4 ports") == (
+        "False",
+        "PortsExhausted",
+        "1 of 3 engines have ports: no 4 ports; widen it",
+    )
+
+
+@pytest.mark.parametrize("reason", ["HostPortTaken", "PortInUse"])
+def test_ports_that_others_hold_are_told_until_the_role_serves(reason: str) -> None:
+    last = LastFailure(pod="llm-decode-0", reason=reason, message="words")
+    status, told, message = allocated(engine(0, P), last=last)
+    assert (status, told) == ("False", reason)
+    assert message == (
+        "the ports that llm-decode-0 was given are taken by others; a decode engine with other "
+        "ports follows; should they all be, free some, or widen it: words"
+    )
+
+
+def test_another_end_says_nothing_about_ports() -> None:
+    last = LastFailure(pod="llm-decode-0", reason="Error", message="words")
+    assert allocated(engine(0, P), last=last)[0] == "True"

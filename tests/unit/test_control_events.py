@@ -12,7 +12,7 @@ from moriio_operator.api.status import Condition, EngineState, Status
 from moriio_operator.control import events
 from moriio_operator.control.events import Happening
 from moriio_operator.kube.client import Object
-from moriio_operator.plan.engine import Trouble
+from moriio_operator.plan.trouble import Trouble
 
 from unit.samples import NOW, UID, engine, resource
 

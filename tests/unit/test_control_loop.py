@@ -186,12 +186,12 @@ class FailingOnce(MemoryKube):
     failed = False
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
     ) -> tuple[list[Object], str]:
         if not self.failed:
             self.failed = True
             raise ApiError(503, "Unavailable", "down")
-        return await super().list(kind, namespace, selector)
+        return await super().list(kind, namespace, selector, fields)
 
 
 @pytest.mark.parametrize("namespaces", [[], ["team"]])
@@ -211,11 +211,11 @@ async def test_a_resync_makes_every_deployment_due_and_survives_a_failure(
 async def test_a_namespace_that_may_not_be_listed_keeps_no_other_from_its_resync() -> None:
     class Forbidden(MemoryKube):
         async def list(
-            self, kind: Kind, namespace: str | None = None, selector: str = ""
+            self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
         ) -> tuple[list[Object], str]:
             if namespace == "closed":
                 raise ApiError(403, "Forbidden", "no Role there yet")
-            return await super().list(kind, namespace, selector)
+            return await super().list(kind, namespace, selector, fields)
 
     queue = WorkQueue()
     kube = Forbidden(resource())

@@ -219,11 +219,12 @@ async def test_a_namespace_without_leave_gets_nothing() -> None:
 async def test_ports_that_ran_out_are_told_with_the_remedy() -> None:
     operator = fresh({"decode": {"replicas": 250}})
     await operator.step()
-    accepted = operator.condition("Accepted")
-    assert accepted.reason == "PortsExhausted"
-    assert accepted.message == (
-        "no 4 contiguous ports are free in 20000-20999, where 250 engines hold theirs: the admin "
-        "widens the chart value ports"
+    assert operator.condition("Accepted").status == "True"
+    allocated = operator.condition("PortsAllocated")
+    assert (allocated.status, allocated.reason) == ("False", "PortsExhausted")
+    assert allocated.message == (
+        "250 of 251 engines have ports: no 4 contiguous ports are free in 20000-20999, of whose "
+        "1000 ports engines hold 1000; the admin widens the chart value ports"
     )
 
 
@@ -232,7 +233,7 @@ async def test_in_a_full_range_an_ended_engine_is_cleared_away_and_followed() ->
     await operator.settle()
     dies(operator, "llm-decode-4")
     assert await operator.step() == HELD_RETRY_S
-    assert told(operator) == ("False", "PortsExhausted")
+    assert operator.condition("PortsAllocated").reason == "PortsExhausted"
     await operator.settle()
     assert living(operator) == ["llm-decode-12", "llm-prefill-0"]
-    assert operator.condition("Accepted").status == "True"
+    assert operator.condition("PortsAllocated").status == "True"

@@ -11,9 +11,10 @@ from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, LastFailure, Status
 from moriio_operator.build.sealed import Sealed
 from moriio_operator.control.status import report
-from moriio_operator.plan.engine import Engine, Trouble
+from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.engines import EnginePlan, Failures
 from moriio_operator.plan.problem import Problem
+from moriio_operator.plan.trouble import Trouble
 
 from unit.samples import NOW, REVISION, Json, engine, later, owner
 
@@ -56,6 +57,7 @@ def status(
         seals,
         router,
         problems,
+        (),
         later(seconds),
     )
 
@@ -68,6 +70,9 @@ def test_a_service_that_serves() -> None:
     made = status(BOTH)
     assert verdicts(made) == {
         "Accepted": "True",
+        # The sample does not state what is known of its model.
+        "ContractChecked": "Unknown",
+        "PortsAllocated": "True",
         "PrefillReady": "True",
         "DecodeReady": "True",
         "RouterReady": "True",
@@ -81,6 +86,8 @@ def test_a_service_that_serves() -> None:
 def test_conditions_come_in_the_order_in_which_a_service_comes_up() -> None:
     assert [c.type for c in status([]).conditions] == [
         "Accepted",
+        "ContractChecked",
+        "PortsAllocated",
         "PrefillReady",
         "DecodeReady",
         "RouterReady",

@@ -40,7 +40,7 @@ def piece(service: str, *, serves: bool = True) -> Json:
         "ports": [{"name": name, "port": port} for name, port in PORTS],
         "endpoints": [
             {
-                "addresses": [f"198.18.1.{len(service)}"],
+                "addresses": [f"127.0.0.{len(service)}"],
                 "conditions": {"serving": serves, "terminating": not serves},
                 "targetRef": {"uid": f"uid-{service}"},
             }

@@ -171,7 +171,7 @@ class Away(Kube):
         self.back = asyncio.Event()
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
     ) -> tuple[list[Object], str]:
         if not self.left:
             self.back.set()

@@ -8,8 +8,9 @@ import pytest
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState
 from moriio_operator.contract.ports import layout
-from moriio_operator.plan.engine import Engine, Trouble, from_pod
+from moriio_operator.plan.engine import Engine, from_pod
 from moriio_operator.plan.ports import PortBlock
+from moriio_operator.plan.trouble import Trouble
 
 from unit.samples import (
     NOW,
@@ -279,3 +280,94 @@ def test_of_two_ended_containers_the_engine_is_told() -> None:
     status = {**ended(1, "Error", "boom"), "phase": "Running"}
     status["containerStatuses"] = [log, *status["containerStatuses"]]
     assert read(status).trouble == Trouble("Error", "exit code 1; its log ends: boom")
+
+
+NO_PORTS = "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
+
+
+def unscheduled(message: str) -> Json:
+    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {"phase": "Pending", "conditions": [{**told, "message": message}]}
+
+
+def test_an_engine_whose_ports_are_held_everywhere_waits_in_vain_and_has_to_go() -> None:
+    engine = read(unscheduled(NO_PORTS))
+    assert (engine.state, engine.failed) == (EngineState.ENDED, True)
+    assert engine.trouble == Trouble("HostPortTaken", NO_PORTS)
+    assert engine.mute is None
+
+
+def test_one_that_waits_for_something_else_waits() -> None:
+    engine = read(unscheduled("0/2 nodes are available: 2 Insufficient amd.com/gpu."))
+    assert engine.state is EngineState.PENDING
+
+
+def test_a_kubelet_that_refuses_ports_is_told_like_a_scheduler_that_does() -> None:
+    message = "Predicate NodePorts failed: node(s) didn't have free ports"
+    engine = read({"phase": "Failed", "reason": "NodePorts", "message": message})
+    assert engine.trouble == Trouble("HostPortTaken", message)
+
+
+def init(code: int, message: str = "", *, name: str = "preflight") -> Json:
+    end = {"exitCode": code, "reason": "Error" if code else "Completed", "message": message}
+    return {"name": name, "state": {"terminated": end}}
+
+
+def test_an_init_container_that_failed_ends_the_engine_and_is_named() -> None:
+    said = "Address already in use: another process of this node listens on port 20002"
+    engine = read({"phase": "Failed", "initContainerStatuses": [init(98, said)]})
+    assert engine.state is EngineState.ENDED
+    assert engine.trouble is not None
+    assert engine.trouble.reason == "PortInUse"
+    assert "container preflight: exit code 98" in engine.trouble.message
+    assert said in engine.trouble.message
+
+
+def test_one_that_did_its_work_ends_nothing() -> None:
+    assert read({**READY, "initContainerStatuses": [init(0)]}).state is EngineState.READY
+
+
+def test_an_init_container_that_cannot_start_is_named() -> None:
+    state = {"waiting": {"reason": "ImagePullBackOff", "message": "words"}}
+    status = {
+        "phase": "Pending",
+        "initContainerStatuses": [container(state, name="preflight")],
+        "containerStatuses": [container({"waiting": {"reason": "PodInitializing"}})],
+    }
+    assert read(status).trouble == Trouble("ImagePullBackOff", "container preflight: words")
+
+
+def test_an_address_that_mori_cannot_bind_is_told() -> None:
+    engine = read({**STARTING, "podIP": "fd00::7"})
+    assert engine.trouble is not None
+    assert engine.trouble.reason == "AddressNotIPv4"
+    assert "fd00::7" in engine.trouble.message
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("zmq.error.ZMQError: Address already in use (addr='tcp://*:20002')", "PortInUse"),
+        ("some words that nobody knows", "Error"),
+    ],
+)
+def test_last_words_that_are_known_give_the_reason_and_its_remedy(log: str, reason: str) -> None:
+    trouble = read(ended(1, "Error", log)).trouble
+    assert trouble is not None
+    assert trouble.reason == reason
+    assert trouble.message.endswith(f"its log ends: {log}")
+
+
+def test_a_reason_of_kubernetes_own_is_not_guessed_over() -> None:
+    trouble = read(ended(137, "OOMKilled", "Address already in use")).trouble
+    assert trouble is not None
+    assert trouble.reason == "OOMKilled"
+
+
+def test_whether_it_is_on_the_host_network_is_read() -> None:
+    made = pod()
+    made["spec"]["hostNetwork"] = True
+    engine = from_pod(made)
+    assert engine is not None
+    assert engine.host_network
+    assert not read().host_network

@@ -11,9 +11,10 @@ from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, EngineStatus, LastFailure, RoleStatus, Status
 from moriio_operator.contract.ports import layout
 from moriio_operator.plan import engines as planner
-from moriio_operator.plan.engine import Engine, Trouble
-from moriio_operator.plan.engines import EnginePlan, Failures
+from moriio_operator.plan.engine import Engine
+from moriio_operator.plan.engines import EnginePlan, Failures, Room
 from moriio_operator.plan.ports import PortBlock, PortRange
+from moriio_operator.plan.trouble import Trouble
 
 from unit.samples import NOW, PORTS, REVISION, engine, later, owner
 
@@ -34,8 +35,8 @@ def step(
 ) -> EnginePlan:
     known = status or Status(port_cursor=40)
     whose = whose or wish()
-    sizes = {role: len(layout(whose.spec.role(role).parallelism.tensor)) for role in ROLES}
-    return planner.plan(whose, known, engines, REVISION, sizes, PORTS, now)
+    sizes = {role: len(layout(whose.spec.role(role).parallelism.ranks)) for role in ROLES}
+    return planner.plan(whose, known, engines, REVISION, Room(PORTS, sizes), now)
 
 
 def born(plan: EnginePlan) -> list[str]:
@@ -236,7 +237,7 @@ def test_while_one_engine_of_an_old_revision_leaves_the_new_one_waits() -> None:
 
 def test_a_new_revision_has_a_clean_crash_record() -> None:
     status = recorded(7)
-    plan = planner.plan(wish(), status, [], "other", SIZES, PORTS, NOW)
+    plan = planner.plan(wish(), status, [], "other", Room(PORTS, SIZES), NOW)
     assert plan.failures_of(D) == Failures()
     assert len(plan.births) == 2
 
@@ -264,36 +265,36 @@ TWELVE = PortRange(20_000, 20_011)
 
 
 def test_when_ports_run_out_those_that_fit_are_planned_and_the_rest_is_told() -> None:
-    plan = planner.plan(wish(2, 2), Status(), [], REVISION, SIZES, TWELVE, NOW)
+    plan = planner.plan(wish(2, 2), Status(), [], REVISION, Room(TWELVE, SIZES), NOW)
     assert born(plan) == ["llm-prefill-0", "llm-prefill-4", "llm-decode-8"]
     assert plan.exhausted == (
-        "no 4 contiguous ports are free in 20000-20011, where 3 engines hold theirs"
+        "no 4 contiguous ports are free in 20000-20011, of whose 12 ports engines hold 12"
     )
 
 
 def test_in_a_full_range_an_engine_that_ended_gives_its_ports_to_its_successor() -> None:
     engines = [engine(0, P), engine(4, P), engine(8, D, ENDED)]
     status = Status(port_cursor=12)
-    plan = planner.plan(wish(2, 1), status, engines, REVISION, SIZES, TWELVE, NOW)
+    plan = planner.plan(wish(2, 1), status, engines, REVISION, Room(TWELVE, SIZES), NOW)
     assert (born(plan), stopped(plan)) == ([], ["llm-decode-8"])
     assert plan.exhausted
-    later_on = planner.plan(wish(2, 1), status, engines[:2], REVISION, SIZES, TWELVE, NOW)
+    later_on = planner.plan(wish(2, 1), status, engines[:2], REVISION, Room(TWELVE, SIZES), NOW)
     assert born(later_on) == ["llm-decode-20"]
     assert not later_on.exhausted
 
 
 def test_what_is_kept_is_kept_in_the_numbers_recorded() -> None:
     status = recorded(0)
-    plan = planner.keep(wish(5, 5), status, [], REVISION, SIZES, PORTS, NOW)
+    plan = planner.keep(wish(5, 5), status, [], REVISION, Room(PORTS, SIZES), NOW)
     assert [birth.role for birth in plan.births] == [D]
 
 
 def test_of_a_revision_that_is_not_recorded_nothing_is_made() -> None:
-    plan = planner.keep(wish(5, 5), Status(), [], "other", SIZES, PORTS, NOW)
+    plan = planner.keep(wish(5, 5), Status(), [], "other", Room(PORTS, SIZES), NOW)
     assert plan.births == ()
 
 
-@pytest.mark.parametrize("reason", ["Relabelled", "UnknownRevision"])
+@pytest.mark.parametrize("reason", ["Relabelled", "UnknownRevision", "PortsDoubled"])
 def test_an_engine_whose_labels_were_edited_did_not_fail(reason: str) -> None:
     plan = step([engine(0, P), engine(4, D, ENDED, trouble=Trouble(reason, "x"))])
     assert plan.failures_of(D) == Failures()

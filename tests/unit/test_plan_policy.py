@@ -91,7 +91,8 @@ HOST: Json = {"network": {"mode": "Host"}}
 
 
 def test_the_host_network_needs_leave_of_its_own() -> None:
-    assert told(HOST) == [
+    without = Policy(privileged_namespaces=["team"])
+    assert told(HOST, without) == [
         "spec.network.mode: namespace 'team' may not use the host network: the admin adds it to "
         "the chart value policy.hostNetworkNamespaces"
     ]

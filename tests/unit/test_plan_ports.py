@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moriio_operator.plan.ports import (
     Allocation,
+    HeldPorts,
     PortBlock,
     PortRange,
     PortsExhaustedError,
     allocate,
+    resumed,
 )
 
 SMALL = PortRange(20_000, 20_049)
+NOBODY = HeldPorts(SMALL)
 SIZES = st.sampled_from([4, 6, 8, 10])
 # What happens to a deployment: an engine comes (with so many ports), or a living one goes.
 STEPS = st.lists(st.one_of(SIZES, st.just("gone")), max_size=60)
@@ -32,7 +35,7 @@ def walk(steps: list[int | str], ports: PortRange) -> list[tuple[Allocation, lis
             living = living[1:]
             continue
         try:
-            made = allocate(cursor, int(step), ports, living)
+            made = allocate(cursor, int(step), ports, HeldPorts(ports, living))
         except PortsExhaustedError:
             continue
         given_out.append((made, list(living)))
@@ -87,53 +90,93 @@ def test_the_same_history_gives_the_same_blocks(steps: list[int | str]) -> None:
 
 @given(st.integers(0, 10**9), SIZES)
 def test_an_empty_range_always_has_a_block(cursor: int, size: int) -> None:
-    made = allocate(cursor, size, SMALL)
+    made = allocate(cursor, size, SMALL, NOBODY)
     assert made.serial - cursor < size
 
 
 def test_blocks_follow_each_other() -> None:
-    first = allocate(0, 4, SMALL)
-    second = allocate(first.cursor, 6, SMALL, [first.ports])
+    first = allocate(0, 4, SMALL, NOBODY)
+    second = allocate(first.cursor, 6, SMALL, HeldPorts(SMALL, [first.ports]))
     assert (first.ports.base, second.ports.base) == (20_000, 20_004)
 
 
 def test_a_block_that_would_pass_the_end_begins_anew_at_the_start() -> None:
-    made = allocate(48, 4, SMALL)
+    made = allocate(48, 4, SMALL, NOBODY)
     assert (made.serial, made.ports.base) == (50, 20_000)
 
 
 def test_a_freed_block_is_not_taken_while_later_ones_were_never_used() -> None:
-    first = allocate(0, 4, SMALL)
-    assert allocate(first.cursor, 4, SMALL, []).ports.base == first.ports.base + 4
+    first = allocate(0, 4, SMALL, NOBODY)
+    assert allocate(first.cursor, 4, SMALL, NOBODY).ports.base == first.ports.base + 4
 
 
 def test_a_living_block_is_stepped_over() -> None:
     living = [PortBlock(20_000, 4)]
-    assert allocate(50, 4, SMALL, living).ports.base == 20_004
+    assert allocate(50, 4, SMALL, HeldPorts(SMALL, living)).ports.base == 20_004
 
 
 @pytest.mark.parametrize("room", [2, 3])
 def test_a_hole_that_is_too_small_is_stepped_over(room: int) -> None:
     living = [PortBlock(20_000 + room, 4)]
-    assert allocate(50, 4, SMALL, living).ports.base == 20_004 + room
+    assert allocate(50, 4, SMALL, HeldPorts(SMALL, living)).ports.base == 20_004 + room
 
 
 def test_a_full_range_says_what_was_wanted_where_and_who_holds_it() -> None:
     ports = PortRange(20_000, 20_007)
     living = [PortBlock(20_000, 4), PortBlock(20_004, 4)]
-    message = "no 4 contiguous ports are free in 20000-20007, where 2 engines hold theirs"
+    message = "no 4 contiguous ports are free in 20000-20007, of whose 8 ports engines hold 8"
     with pytest.raises(PortsExhaustedError, match=message):
-        allocate(8, 4, ports, living)
+        allocate(8, 4, ports, HeldPorts(ports, living))
 
 
 def test_a_range_smaller_than_a_block_is_exhausted_at_once() -> None:
     with pytest.raises(PortsExhaustedError, match="no 34 contiguous ports are free"):
-        allocate(0, 34, PortRange(20_000, 20_032))
+        allocate(0, 34, PortRange(20_000, 20_032), NOBODY)
 
 
 def test_a_range_of_exactly_one_block_serves_one_engine() -> None:
     ports = PortRange(20_000, 20_003)
-    first = allocate(0, 4, ports)
-    assert allocate(first.cursor, 4, ports).ports == first.ports
+    first = allocate(0, 4, ports, NOBODY)
+    assert allocate(first.cursor, 4, ports, NOBODY).ports == first.ports
     with pytest.raises(PortsExhaustedError):
-        allocate(first.cursor, 4, ports, [first.ports])
+        allocate(first.cursor, 4, ports, HeldPorts(ports, [first.ports]))
+
+
+def test_what_is_held_outside_of_the_range_does_not_count() -> None:
+    ports = PortRange(20_000, 20_009)
+    held = HeldPorts(ports, [PortBlock(19_998, 4), PortBlock(20_008, 9), PortBlock(30_000, 4)])
+    assert len(held) == 4
+    assert allocate(0, 6, ports, held).ports == PortBlock(20_002, 6)
+
+
+RANGES = st.builds(
+    lambda start, length: PortRange(start, start + length - 1),
+    st.integers(20_000, 20_030),
+    st.integers(8, 60),
+)
+
+
+@given(st.integers(0, 10**6), RANGES, RANGES)
+def test_in_another_range_the_cursor_goes_on_at_the_port_where_it_stands(
+    cursor: int, before: PortRange, ports: PortRange
+) -> None:
+    stands = before.start + cursor % before.length
+    after = resumed(cursor, before, ports)
+    assert cursor <= after < cursor + ports.length or before == ports
+    goes_on = ports.start + after % ports.length
+    assert goes_on == (stands if ports.start <= stands <= ports.end else ports.start)
+
+
+def test_in_the_same_range_or_one_that_nobody_recorded_the_cursor_stays() -> None:
+    assert resumed(77, SMALL, SMALL) == 77
+    assert resumed(77, None, SMALL) == 77
+
+
+def test_a_narrowed_range_does_not_give_out_again_what_was_used_last() -> None:
+    wide, narrow = PortRange(20_000, 20_099), PortRange(20_000, 20_029)
+    last = allocate(1_004, 4, wide, NOBODY)
+    assert last.ports.base == 20_004
+    following = allocate(resumed(last.cursor, wide, narrow), 4, narrow, NOBODY)
+    assert following.ports.base == 20_008
+    # Without a record the same cursor would stand for a port that was used a moment ago.
+    assert narrow.start + last.cursor % narrow.length == 20_018

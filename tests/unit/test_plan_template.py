@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from moriio_operator.api.names import Role
 from moriio_operator.plan.validate import problems
 
-from unit.samples import POLICY, REVISION, Json, engine_pod, owner, template_owner
+from unit.samples import POLICY, PORTS, REVISION, Json, engine_pod, owner, template_owner
 
 
 def told(template: Any) -> list[str]:
     """What a user reads, with the path from podTemplate on."""
-    found = [str(problem) for problem in problems(template_owner(template), POLICY)]
+    found = [str(problem) for problem in problems(template_owner(template), POLICY, PORTS)]
     return [text.removeprefix("spec.decode.podTemplate") for text in found]
 
 
@@ -260,7 +260,7 @@ def test_taken(template: Any) -> None:
 def test_every_problem_of_both_roles_is_told_at_once() -> None:
     wrong = {"spec": {"hostNetwork": True, "nodeName": "n1"}}
     both = owner({"prefill": {"podTemplate": wrong}, "decode": {"podTemplate": wrong}})
-    paths = [problem.path for problem in problems(both, POLICY)]
+    paths = [problem.path for problem in problems(both, POLICY, PORTS)]
     assert paths == [
         "spec.prefill.podTemplate.spec.hostNetwork",
         "spec.prefill.podTemplate.spec.nodeName",
@@ -270,7 +270,7 @@ def test_every_problem_of_both_roles_is_told_at_once() -> None:
 
 
 def test_every_refusal_has_the_reason_of_templates() -> None:
-    found = problems(template_owner({"spec": {"nodeName": "n1"}}), POLICY)
+    found = problems(template_owner({"spec": {"nodeName": "n1"}}), POLICY, PORTS)
     assert [problem.reason for problem in found] == ["TemplateRefused"]
 
 

@@ -64,7 +64,18 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         ({"ports": {"begin": 1}}, "begin"),
         ({"ports": {"start": 80}}, r"ports\.start"),
         ({"ports": {"end": 70_000}}, r"ports\.end"),
-        ({"ports": {"start": 3000, "end": 2000}}, r"ports\.end 2000 is below ports\.start 3000"),
+        ({"ports": {"start": 3000, "end": 2900}}, r"ports\.end 2900 is below ports\.start 3000"),
+        *(
+            ({"ports": {"start": first, "end": last}}, f"ports {first}-{last} touch .* for {whose}")
+            for first, last, whose in (
+                (2_000, 2_379, "etcd"),
+                (6_443, 6_443, "the API server"),
+                (10_000, 20_000, "Kubernetes' components"),
+                (20_000, 30_000, "NodePort Services"),
+                (40_000, 50_000, "outgoing connections"),
+                (61_500, 62_500, "NodePortLocal"),
+            )
+        ),
         ({"workers": 0}, "workers"),
         ({"resyncSeconds": 0}, "resyncSeconds"),
         ({"logLevel": "loud"}, "logLevel"),

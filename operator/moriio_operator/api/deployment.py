@@ -8,7 +8,9 @@ from typing import Any
 from pydantic import Field
 
 from moriio_operator.api import names
-from moriio_operator.api.engine import Connector, Engine, EngineRole, Model, Resources
+from moriio_operator.api.engine import Connector, Engine, EngineRole, Resources
+from moriio_operator.api.model import Model
+from moriio_operator.api.network import Network
 from moriio_operator.api.schema import ApiModel, Seconds, Text1024, rule, with_rules
 from moriio_operator.api.status import Status
 
@@ -18,16 +20,33 @@ NAME_RULE = rule(
     f"metadata.name must be at most {names.NAME_MAX_LENGTH} characters, begin with a letter and "
     "hold only a-z, 0-9 and '-', so that the names of its Services and pods fit: rename it",
 )
-HOST_NETWORK_RULE = rule(
-    "self.network.mode != 'Host'",
-    "spec.network.mode: Host is not supported yet; use Pod",
-    ".network.mode",
-)
 ROCE_RULE = rule(
     "self.devices.fabric != 'RoCE' || self.network.mode == 'Host'",
     "spec.devices.fabric: RoCE needs the host's network interfaces, which the pod network does "
-    "not give; use InfiniBand",
+    "not give: set spec.network.mode to Host, or use InfiniBand",
     ".devices.fabric",
+)
+# Kubernetes gives every pod of a namespace variables about each Service of it, and a Service `vllm`
+# is VLLM_PORT=tcp://..., which vLLM (0.20 to 0.33, `envs.py`) takes for a number and ends. Ours are
+# told not to take them; the user's own vLLM pods are not.
+SERVICE_NAME_RULE = rule(
+    f"!(self.metadata.name in {list(names.VLLM_SERVICES)})",
+    "metadata.name must not be one of " + ", ".join(names.VLLM_SERVICES) + ": its Service "
+    "would give every other vLLM pod of the namespace a port variable that vLLM ends of: rename it",
+)
+XGMI_RULE = rule(
+    "self.connector.backend != 'XGMI' || self.network.mode == 'Host'",
+    "spec.connector.backend: XGMI hands GPU memory from process to process, which needs the host's "
+    "namespaces: set spec.network.mode to Host, or use RDMA",
+    ".connector.backend",
+)
+# Written out: to CEL the two roles are of different types.
+_DENSE_ROLES = " && ".join(f"self.{role}.parallelism.dataLocal == 1" for role in names.ROLES)
+DENSE_RULE = rule(
+    "!has(self.model.facts.architecture) || self.model.facts.architecture != 'Dense' || "
+    f"({_DENSE_ROLES})",
+    "parallelism.dataLocal: must be 1 for a dense model, since vLLM makes every rank the first of "
+    "one and all bind the same ports: use spec.prefill.replicas and spec.decode.replicas",
 )
 
 
@@ -55,13 +74,6 @@ class Fabric(StrEnum):
 
     ROCE = "RoCE"
     INFINIBAND = "InfiniBand"
-
-
-class NetworkMode(StrEnum):
-    """The network that engine pods live in."""
-
-    HOST = "Host"
-    POD = "Pod"
 
 
 class RouterPolicy(StrEnum):
@@ -107,12 +119,6 @@ class Router(ApiModel):
     )
 
 
-class Network(ApiModel):
-    """The network that engines talk over."""
-
-    mode: NetworkMode = Field(description="Pod: the cluster's pod network.")
-
-
 class Rollout(ApiModel):
     """How engines are stopped and replaced."""
 
@@ -126,7 +132,7 @@ class Rollout(ApiModel):
 class Spec(ApiModel):
     """The wish: one model, served by prefill and decode engines behind routers."""
 
-    model_config = with_rules(HOST_NETWORK_RULE, ROCE_RULE, TOKEN_RULE)
+    model_config = with_rules(ROCE_RULE, XGMI_RULE, DENSE_RULE, TOKEN_RULE)
 
     model: Model = Field(description="The model that all engines serve.")
     engine: Engine = Field(description="The container image of prefill and decode alike.")
@@ -146,7 +152,7 @@ class Spec(ApiModel):
 class PDDeployment(ApiModel):
     """A prefill/decode-disaggregated vLLM service over the MoRIIO KV connector."""
 
-    model_config = with_rules(NAME_RULE)
+    model_config = with_rules(NAME_RULE, SERVICE_NAME_RULE)
 
     spec: Spec = Field(description="What the user wishes for.")
     status: Status | None = Field(

@@ -1,4 +1,4 @@
-"""Models of what an engine is made from: model, image, connector, and the role with its devices."""
+"""Models of what an engine is made from: image, connector, and the role with its devices."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from moriio_operator.api import names
+from moriio_operator.api.model import SecretKeyRef
 from moriio_operator.api.owned import ENVIRONMENT_RULE, FLAGS_RULE, SHORT_FLAGS_RULE
 from moriio_operator.api.schema import (
-    AbsolutePath,
     ApiModel,
     ObjectName,
-    Positional253,
-    Positional1024,
     Quantity,
     ResourceName,
     Seconds,
@@ -26,16 +23,12 @@ from moriio_operator.api.schema import (
     with_rules,
 )
 
-MODEL_PATH_RULE = rule(
-    f"!self.name.startsWith('/') || (self.name.startsWith('{names.CACHE_MOUNT}/') "
-    "&& !self.name.contains('..'))",
-    f"spec.model.name: an absolute path must lie under {names.CACHE_MOUNT}/, where the cache is "
-    "mounted, and hold no '..'; or give a model's name on the hub",
-    ".name",
-)
-SERVED_NAME_RULE = rule(
-    "self == oldSelf",
-    "spec.model.servedName is immutable: clients ask for it; make a new PDDeployment",
+ONE_DIMENSION_RULE = rule(
+    # The default of the object itself, `{}`, is judged before its fields have theirs.
+    "!has(self.tensor) || !has(self.dataLocal) || self.tensor == 1 || self.dataLocal == 1",
+    "parallelism: tensor and dataLocal must not both be larger than 1, since vLLM binds the port "
+    "of a rank at base + data rank + tensor rank, and two ranks would take the same one and hang: "
+    "use tensor alone, or dataLocal alone and more replicas",
 )
 
 
@@ -46,81 +39,11 @@ class Mode(StrEnum):
     WRITE = "Write"
 
 
-class PersistentVolumeClaim(ApiModel):
-    """A claim in the namespace of the PDDeployment."""
+class Backend(StrEnum):
+    """What carries the KV cache: RDMA between nodes, or XGMI between the GPUs of one node."""
 
-    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
-
-
-class EmptyDir(ApiModel):
-    """Scratch space that lives as long as its pod."""
-
-    size_limit: Quantity | None = Field(
-        default=None, description="Upper bound of its size; none when left out."
-    )
-
-
-class HostPath(ApiModel):
-    """A folder of the node, below a prefix that the admin allows."""
-
-    path: AbsolutePath = Field(description="The folder on the node.")
-
-
-class Cache(ApiModel):
-    """Where model files are kept: exactly one of three kinds of volume."""
-
-    model_config = with_rules(
-        rule(
-            "[has(self.persistentVolumeClaim), has(self.emptyDir), has(self.hostPath)]"
-            ".filter(x, x).size() == 1",
-            "spec.model.cache: give exactly one of persistentVolumeClaim, emptyDir and hostPath",
-        )
-    )
-
-    persistent_volume_claim: PersistentVolumeClaim | None = Field(
-        default=None, description="Keep the files in a claim, shared by all engines."
-    )
-    empty_dir: EmptyDir | None = Field(
-        default=None, description="Download the files anew into each engine pod."
-    )
-    host_path: HostPath | None = Field(
-        default=None,
-        description="Use a folder of the node; its path must lie below one of the chart value "
-        "policy.hostPathPrefixes.",
-    )
-
-
-class SecretKeyRef(ApiModel):
-    """One key of a Secret in the same namespace. The operator itself cannot read Secrets."""
-
-    name: ObjectName = Field(description="Name of the Secret.")
-    key: Annotated[
-        str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")
-    ] = Field(description="Key in the Secret.")
-
-
-class Model(ApiModel):
-    """The model that all engines serve."""
-
-    model_config = with_rules(MODEL_PATH_RULE)
-
-    name: Positional1024 = Field(
-        description="Name on the hub, or an absolute path below "
-        f"{names.CACHE_MOUNT}, where the cache is mounted."
-    )
-    served_name: Positional253 = Field(
-        description="The name that clients send in `model`. Immutable.",
-        json_schema_extra=rules(SERVED_NAME_RULE),
-    )
-    token_secret_key_ref: SecretKeyRef | None = Field(
-        default=None,
-        description="The hub's access token, for models that need one (HF_TOKEN of the engines).",
-    )
-    cache: Cache | None = Field(
-        default=None,
-        description=f"The volume mounted at {names.CACHE_MOUNT} (HF_HOME is a folder in it); "
-        "an emptyDir when left out.",
-    )
+    RDMA = "RDMA"
+    XGMI = "XGMI"
 
 
 class PullSecret(ApiModel):
@@ -134,6 +57,14 @@ class Engine(ApiModel):
 
     image: Text1024 = Field(
         description="Image whose entry point is `vllm serve`, such as vllm/vllm-openai-rocm."
+    )
+    version: (
+        Annotated[str, StringConstraints(max_length=64, pattern=r"^v?[0-9]+\.[0-9]+(\.[0-9]+)?$")]
+        | None
+    ) = Field(
+        default=None,
+        description="Version of vLLM in the image, such as 0.33.0, which decides the rules that "
+        "hold; when left out it is read from the image's tag.",
     )
     image_pull_secrets: list[PullSecret] = Field(
         default_factory=list,
@@ -157,6 +88,11 @@ class Connector(ApiModel):
         description="Read: decode fetches the KV cache after prefill answered; failures are seen "
         "at once. Write: prefill pushes it layer by layer; a lost prefill is seen only at the "
         "router's request timeout."
+    )
+    backend: Backend = Field(
+        default=Backend.RDMA,
+        description="RDMA: over the fabric. XGMI: between GPUs of one node, where all engines then "
+        "run; needs the host network, and shares the node's IPC and PID namespaces.",
     )
     qp_per_transfer: int = Field(
         default=1, ge=1, le=64, description="RDMA queue pairs a transfer (qp_per_transfer)."
@@ -183,12 +119,38 @@ class Connector(ApiModel):
     )
 
 
+class Expert(StrEnum):
+    """Whether a mixture of experts is spread by whole experts."""
+
+    ENABLED = "Enabled"
+    DISABLED = "Disabled"
+
+
 class Parallelism(ApiModel):
-    """How one engine is spread over the GPUs of its node."""
+    """How one engine is spread over the GPUs of its node; each rank has ports of its own."""
+
+    model_config = with_rules(ONE_DIMENSION_RULE)
 
     tensor: int = Field(
         default=1, ge=1, le=16, description="Tensor parallel size; one pod holds all ranks."
     )
+    data_local: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="Data parallel size; one pod holds all ranks. For MoE models only: a dense "
+        "model is scaled by replicas.",
+    )
+    expert: Expert = Field(
+        default=Expert.DISABLED,
+        description="Enabled: the ranks of an engine share out whole experts "
+        "(--enable-expert-parallel). For MoE models only.",
+    )
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks, each with a handshake and a notify port."""
+        return self.tensor * self.data_local
 
 
 class Gpu(ApiModel):

@@ -32,8 +32,15 @@ COMPONENT_ROUTER = "router"
 CONTAINER_ENGINE = "engine"
 CONTAINER_ROUTER = "router"
 CONTAINER_REGISTRAR = "registrar"
+CONTAINER_PREFLIGHT = "preflight"
 # `sentinel` is the name of a container to come; a user's sidecar must not take it before.
-RESERVED_CONTAINERS = (CONTAINER_ENGINE, CONTAINER_ROUTER, CONTAINER_REGISTRAR, "sentinel")
+RESERVED_CONTAINERS = (
+    CONTAINER_ENGINE,
+    CONTAINER_ROUTER,
+    CONTAINER_REGISTRAR,
+    CONTAINER_PREFLIGHT,
+    "sentinel",
+)
 
 # Where the model cache is mounted in an engine container, and what an absolute model path is under.
 CACHE_MOUNT = "/models"
@@ -43,6 +50,16 @@ CACHE_MOUNT = "/models"
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - a name, no secret
 ENGINE_API_KEY = "VLLM_API_KEY"
 ROUTER_API_KEY = "OPENAI_API_KEY"
+
+# Names of Services of which Kubernetes makes a variable that vLLM reads as a number of a port.
+VLLM_SERVICES = (
+    "vllm",
+    "vllm-dp-master",
+    "vllm-ec-side-channel",
+    "vllm-mooncake-bootstrap",
+    "vllm-nixl-side-channel",
+    "vllm-p2p-side-channel",
+)
 
 REVISION_LENGTH = 8
 # The longest child name that must be one DNS label (63 characters) is a headless Service,

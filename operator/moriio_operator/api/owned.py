@@ -6,43 +6,46 @@ disagree, and vLLM answers such disagreement with a hang rather than an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moriio_operator.api.schema import JsonSchema, rule
 
-# vLLM's parser takes `_` for `-`, `--flag=value`, `--flag.key value`, and any unambiguous beginning
-# of a flag: the rule covers each.
-OWNED_FLAGS = (
-    # A file of arguments, which may hold any of the others.
-    "--config",
+# Flags, and what to do instead. vLLM's parser takes `_` for `-`, `--flag=value`,
+# `--flag.key value`, and any unambiguous beginning of a flag: the rule covers each.
+OWNED_FLAGS = {
     # The router and the probes would be refused without a word in the status.
-    "--api-key",
-    "--data-parallel-external-lb",
-    "--data-parallel-hybrid-lb",
-    "--data-parallel-multi-port-external-lb",
-    "--data-parallel-rank",
-    "--data-parallel-size",
-    "--data-parallel-size-local",
-    "--data-parallel-start-rank",
-    "--headless",
-    "--host",
+    "--api-key": "use spec.engine.apiKeySecretKeyRef",
+    # A file of arguments, which may hold any of the others.
+    "--config": "write its arguments into args",
+    "--data-parallel-external-lb": "use parallelism.dataLocal; an engine is one pod",
+    "--data-parallel-hybrid-lb": "use parallelism.dataLocal; an engine is one pod",
+    "--data-parallel-multi-port-external-lb": "use parallelism.dataLocal; an engine is one pod",
+    "--data-parallel-rank": "use parallelism.dataLocal; an engine is one pod",
+    "--data-parallel-size": "use parallelism.dataLocal",
+    "--data-parallel-size-local": "use parallelism.dataLocal",
+    "--data-parallel-start-rank": "use parallelism.dataLocal; an engine is one pod",
+    "--enable-expert-parallel": "use parallelism.expert",
+    "--headless": "remove it; an engine is one pod and has the API server",
+    "--host": "remove it; routers and probes come from outside of the pod",
     # Replaces the connector: healthy engines that carry no KV cache.
-    "--kv-offloading-backend",
-    "--kv-offloading-size",
-    "--kv-transfer-config",
-    "--model",
-    "--nnodes",
-    "--node-rank",
-    "--pipeline-parallel-size",
-    "--port",
-    "--prefill-context-parallel-size",
-    "--served-model-name",
-    "--shutdown-timeout",
+    "--kv-offloading-backend": "remove it; it would replace the connector",
+    "--kv-offloading-size": "remove it; it would replace the connector",
+    "--kv-transfer-config": "use spec.connector",
+    "--model": "use spec.model.name",
+    "--nnodes": "use parallelism.tensor; an engine is one pod",
+    "--node-rank": "use parallelism.tensor; an engine is one pod",
+    "--pipeline-parallel-size": "use parallelism.tensor; MoRIIO knows no pipeline ranks",
+    "--port": "use spec.network.portRange",
+    "--prefill-context-parallel-size": "use parallelism.tensor; MoRIIO knows no context ranks",
+    "--served-model-name": "use spec.model.servedName",
+    "--shutdown-timeout": "use spec.rollout.drainTimeoutSeconds",
     # Router and probes speak plain HTTP.
-    "--ssl-certfile",
-    "--ssl-keyfile",
-    "--tensor-parallel-size",
+    "--ssl-certfile": "remove it; routers and probes speak plain HTTP",
+    "--ssl-keyfile": "remove it; routers and probes speak plain HTTP",
+    "--tensor-parallel-size": "use parallelism.tensor",
     # A Unix socket in place of the port.
-    "--uds",
-)
+    "--uds": "remove it; routers and probes come from outside of the pod",
+}
 
 OWNED_ENVIRONMENT = (
     "CUDA_VISIBLE_DEVICES",
@@ -66,19 +69,28 @@ def is_owned_flag(argument: str) -> bool:
     return len(name) > 1 and name[0] == "-" and name[1].isalpha()
 
 
-def _cel_list(items: tuple[str, ...]) -> str:
+def _cel_list(items: Iterable[str]) -> str:
     return "[" + ", ".join(f"'{item}'" for item in items) + "]"
 
 
-FLAGS_RULE: JsonSchema = rule(
-    "self.map(a, a.replace('_', '-').split('=')[0].split('.')[0]).all(n, "
-    "!n.startsWith('--') || n.size() == 2 || !"
-    + _cel_list(OWNED_FLAGS)
-    + ".exists(f, f.startsWith(n)))",
-    "args must not hold a flag that the operator sets ("
-    + ", ".join(OWNED_FLAGS)
-    + "): remove it; ports, parallelism, model and connector have fields of their own",
+_NAMES = "self.map(a, a.replace('_', '-').split('=')[0].split('.')[0])"
+_OWNED = (
+    f"n.startsWith('--') && n.size() > 2 && {_cel_list(OWNED_FLAGS)}.exists(f, f.startsWith(n))"
 )
+_REMEDIES = "{" + ", ".join(f"'{flag}': '{text}'" for flag, text in OWNED_FLAGS.items()) + "}"
+FLAGS_RULE: JsonSchema = {
+    **rule(
+        f"{_NAMES}.all(n, !({_OWNED}))",
+        "args must not hold a flag that the operator sets ("
+        + ", ".join(OWNED_FLAGS)
+        + "): remove it; ports, parallelism, model and connector have fields of their own",
+    ),
+    # The first one, and what to use instead of it.
+    "messageExpression": f"{_NAMES}.filter(n, {_OWNED})"
+    f".map(n, {_cel_list(OWNED_FLAGS)}.filter(f, f.startsWith(n))[0])"
+    ".map(f, 'args must not hold ' + f + ', which the operator sets: ' + "
+    f"{_REMEDIES}[f])[0]",
+}
 
 SHORT_FLAGS_RULE: JsonSchema = rule(
     "self.all(a, !a.matches('^-[A-Za-z]'))",
@@ -91,5 +103,6 @@ ENVIRONMENT_RULE: JsonSchema = rule(
     + ") && !e.name.startsWith('VLLM_MORIIO_'))",
     "env must not hold a variable that the operator sets ("
     + ", ".join(OWNED_ENVIRONMENT)
-    + ", VLLM_MORIIO_*): remove it; devices and connector have fields of their own",
+    + ", VLLM_MORIIO_*, which vLLM ignores since 0.23): remove it; devices and connector have "
+    "fields of their own",
 )

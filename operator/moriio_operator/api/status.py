@@ -24,11 +24,20 @@ class ConditionType(StrEnum):
     """The conditions of a PDDeployment, in the order in which a service comes up."""
 
     ACCEPTED = "Accepted"
+    CONTRACT_CHECKED = "ContractChecked"
+    PORTS_ALLOCATED = "PortsAllocated"
     PREFILL_READY = "PrefillReady"
     DECODE_READY = "DecodeReady"
     ROUTER_READY = "RouterReady"
     PROGRESSING = "Progressing"
     READY = "Ready"
+
+
+class Ports(ApiModel):
+    """A range of ports, both ends included."""
+
+    start: int = Field(description="First port.")
+    end: int = Field(description="Last port.")
 
 
 class Condition(ApiModel):
@@ -143,6 +152,9 @@ class Status(ApiModel):
         ge=0,
         description="Ports handed out so far; never goes back. Modulo the range it is the next "
         "block.",
+    )
+    port_range: Ports | None = Field(
+        default=None, description="The range that `portCursor` is counted in."
     )
     revision: Annotated[str, StringConstraints(max_length=63)] | None = Field(
         default=None,

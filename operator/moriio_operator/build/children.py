@@ -18,6 +18,7 @@ from moriio_operator.build.services import client_service, role_service
 class Installation:
     """What the chart decided and children refer to."""
 
+    # The operator's own image: it runs beside routers and engines, too.
     registrar_image: str
     registrar_role_kind: str
     registrar_role: str

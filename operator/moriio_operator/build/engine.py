@@ -11,8 +11,11 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.engine import Cache, EngineRole
+from moriio_operator.api.engine import Backend, EngineRole
+from moriio_operator.api.model import Cache
 from moriio_operator.api.names import Role
+from moriio_operator.api.network import NetworkMode
+from moriio_operator.build import host
 from moriio_operator.build.incarnation import FIRST_PORT
 from moriio_operator.build.merge import merged
 from moriio_operator.build.metadata import engine_labels
@@ -20,6 +23,7 @@ from moriio_operator.build.secret import secret_variable
 from moriio_operator.contract import vllm
 from moriio_operator.contract.connector import POD_IP
 from moriio_operator.contract.ports import HTTP, layout
+from moriio_operator.contract.versions import ruling
 
 _STARTUP_PERIOD_S = 2
 
@@ -31,20 +35,23 @@ _DEVICES = (
 )
 
 
-def engine_template(owner: Owner, role: Role, revision: str) -> dict[str, Any]:
-    """Build the template of a role's engine pods; see `incarnation` for what makes it a pod."""
+def engine_template(owner: Owner, role: Role, revision: str, image: str) -> dict[str, Any]:
+    """Build the template of a role's engine pods; see `incarnation` for what makes it a pod.
+
+    `image` is the operator's own, for what runs beside the engine.
+    """
     template = owner.spec.role(role).pod_template or {}
     user = template.get("metadata") or {}
     made: dict[str, Any] = {
         "metadata": {"labels": {**(user.get("labels") or {}), **engine_labels(revision, role)}},
-        "spec": merged(_spec(owner, role), template.get("spec") or {}),
+        "spec": merged(_spec(owner, role, revision, image), template.get("spec") or {}),
     }
     if user.get("annotations"):
         made["metadata"]["annotations"] = user["annotations"]
     return made
 
 
-def _spec(owner: Owner, role: Role) -> dict[str, Any]:
+def _spec(owner: Owner, role: Role, revision: str, image: str) -> dict[str, Any]:
     spec = owner.spec
     made: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -59,6 +66,10 @@ def _spec(owner: Owner, role: Role) -> dict[str, Any]:
             {"name": "cache", **_cache_volume(spec.model.cache)},
         ],
     }
+    if spec.network.mode is NetworkMode.HOST:
+        made |= host.network(layout(spec.role(role).parallelism.ranks), image)
+    if spec.connector.backend is Backend.XGMI:
+        made |= host.one_node(owner.name, revision)
     if spec.engine.image_pull_secrets:
         made["imagePullSecrets"] = [{"name": s.name} for s in spec.engine.image_pull_secrets]
     return made
@@ -70,12 +81,9 @@ def _container(owner: Owner, role: Role) -> dict[str, Any]:
     made: dict[str, Any] = {
         "name": names.CONTAINER_ENGINE,
         "image": spec.engine.image,
-        "args": vllm.arguments(spec, role),
+        "args": vllm.arguments(spec, role, ruling(spec.engine)),
         "env": _environment(owner, role),
-        "ports": [
-            {"name": name, "containerPort": FIRST_PORT + offset, "protocol": "TCP"}
-            for name, offset in layout(wish.parallelism.tensor).items()
-        ],
+        "ports": _ports(spec.network.mode, layout(wish.parallelism.ranks)),
         "securityContext": {"privileged": True, "capabilities": {"add": ["IPC_LOCK"]}},
         "volumeMounts": [
             *({"name": name, "mountPath": path} for name, path, _ in _DEVICES),
@@ -94,6 +102,17 @@ def _container(owner: Owner, role: Role) -> dict[str, Any]:
     return made
 
 
+def _ports(mode: NetworkMode, offsets: dict[str, int]) -> list[dict[str, Any]]:
+    """Declare every port on this container: the scheduler counts no other's as the node's."""
+    made = []
+    for name, offset in offsets.items():
+        number = FIRST_PORT + offset
+        # The API server sets it on the host network in any case; here it is what was asked for.
+        shared = {"hostPort": number} if mode is NetworkMode.HOST else {}
+        made.append({"name": name, "containerPort": number, **shared, "protocol": "TCP"})
+    return made
+
+
 def _environment(owner: Owner, role: Role) -> list[dict[str, Any]]:
     address = {"valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}}
     # POD_IP comes first: only variables above an expansion can be used in it.
@@ -101,7 +120,7 @@ def _environment(owner: Owner, role: Role) -> list[dict[str, Any]]:
         POD_IP: {"name": POD_IP, **address},
         "VLLM_HOST_IP": {"name": "VLLM_HOST_IP", **address},
     }
-    plain = vllm.environment(owner.spec, role)
+    plain = vllm.environment(owner.spec, role, ruling(owner.spec.engine))
     plain.update((v.name, v.value) for v in owner.spec.role(role).env)
     made.update((name, {"name": name, "value": value}) for name, value in plain.items())
     token, key = owner.spec.model.token_secret_key_ref, owner.spec.engine.api_key_secret_key_ref

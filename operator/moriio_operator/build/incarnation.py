@@ -46,13 +46,20 @@ def incarnation(owner: Owner, name: str, template: dict[str, Any], base: int) ->
             if field in port:
                 port[field] += base - FIRST_PORT
         numbers[placeholder(port["name"])] = port["containerPort"]
-    engine["args"] = [_filled(argument, numbers) for argument in engine.get("args") or []]
+    for container in (engine, *_own_init_containers(made)):
+        container["args"] = [_filled(argument, numbers) for argument in container.get("args") or []]
     return made
 
 
 def _engine(template: dict[str, Any]) -> dict[str, Any]:
     containers: list[dict[str, Any]] = template["spec"]["containers"]
     return next(c for c in containers if c["name"] == names.CONTAINER_ENGINE)
+
+
+def _own_init_containers(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give those that the operator put there: a podTemplate may bring none."""
+    containers: list[dict[str, Any]] = template["spec"].get("initContainers") or []
+    return containers
 
 
 def _filled(argument: str, numbers: dict[str, int]) -> str:

@@ -12,6 +12,7 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import Role
 from moriio_operator.build.metadata import metadata, router_labels
+from moriio_operator.build.restricted import RESTRICTED
 from moriio_operator.build.secret import secret_variable
 from moriio_operator.contract import router
 
@@ -21,12 +22,6 @@ REGISTRAR_PORT = 8081
 _DRAIN_S = 5
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, no secret
 _TOKEN_LIFETIME_S = 3607  # the API server's own default for projected tokens
-
-_RESTRICTED = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
 
 
 def router_deployment(owner: Owner, revision: str, template: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +90,7 @@ def _router(owner: Owner) -> dict[str, Any]:
             {"name": "http", "containerPort": router.HTTP_PORT, "protocol": "TCP"},
             {"name": "metrics", "containerPort": router.METRICS_PORT, "protocol": "TCP"},
         ],
-        "securityContext": _RESTRICTED,
+        "securityContext": RESTRICTED,
         "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_S}}},
         "startupProbe": {
             **liveness, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 60,
@@ -127,9 +122,9 @@ def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
         "--port", str(REGISTRAR_PORT),
     ]  # fmt: skip
     for role in names.ROLES:
-        tensor = owner.spec.role(role).parallelism.tensor
+        wish = owner.spec.role(role).parallelism
         arguments += [f"--{role}", names.role_service(owner.name, Role(role), revision)]
-        arguments += [f"--{role}-tensor", str(tensor)]
+        arguments += [f"--{role}-tensor", str(wish.tensor), f"--{role}-data", str(wish.data_local)]
     namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     health = {"timeoutSeconds": 5, "periodSeconds": 2}
     return {
@@ -139,7 +134,7 @@ def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
         "args": arguments,
         "env": [{"name": "POD_NAMESPACE", "valueFrom": namespace}],
         "ports": [{"name": "registrar", "containerPort": REGISTRAR_PORT, "protocol": "TCP"}],
-        "securityContext": _RESTRICTED,
+        "securityContext": RESTRICTED,
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
         "volumeMounts": [{"name": "token", "mountPath": _TOKEN_PATH, "readOnly": True}],
         "readinessProbe": {

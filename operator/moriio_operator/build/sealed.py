@@ -15,6 +15,7 @@ from moriio_operator import __version__
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.names import ROLES, Role
+from moriio_operator.api.network import Network
 from moriio_operator.build.engine import engine_template
 from moriio_operator.build.incarnation import block_size
 from moriio_operator.build.metadata import metadata
@@ -45,14 +46,24 @@ class Sealed:
         """The pod template of the routers."""
         return self.templates[_ROUTER]
 
+    @property
+    def network(self) -> Network:
+        """The network that was asked for then."""
+        return Network.model_validate(self.spec["network"])
+
+    @property
+    def host_network(self) -> bool:
+        """Whether engines share the address of their node."""
+        return any(self.templates[role]["spec"].get("hostNetwork") for role in ROLES)
+
     def sizes(self) -> dict[Role, int]:
         """Give the number of ports that an engine of each role takes."""
         return {role: block_size(self.templates[role]) for role in ROLES}
 
 
-def sealed_engines(owner: Owner, revision: str) -> Sealed:
-    """Render the templates of both roles."""
-    templates = {role.value: engine_template(owner, role, revision) for role in ROLES}
+def sealed_engines(owner: Owner, revision: str, image: str) -> Sealed:
+    """Render the templates of both roles; `image` is the operator's own, for what runs beside."""
+    templates = {role.value: engine_template(owner, role, revision, image) for role in ROLES}
     return Sealed(
         engines_name(owner, revision), revision, __version__, _written(owner.spec), templates
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moriio_operator.api.engine import SecretKeyRef
+from moriio_operator.api.model import SecretKeyRef
 
 
 def secret_variable(name: str, reference: SecretKeyRef) -> dict[str, Any]:

@@ -31,6 +31,15 @@ def layout(ranks: int) -> dict[str, int]:
     return offsets
 
 
+def rank_offset(dp_local: int, tensor_rank: int) -> int:
+    """Give what vLLM adds to a base port for a rank: how it binds, and how peers dial it.
+
+    The same in every version from 0.20.0 to 0.33.0 for an engine of one pod; up to 0.27 the data
+    parallel rank is the global one, which within one pod is the local one.
+    """
+    return dp_local + tensor_rank
+
+
 def placeholder(name: str) -> str:
     """Stand for the number of a named port in an argument, until an incarnation has its block."""
     return f"$(PORT_{name.upper().replace('-', '_')})"

@@ -12,6 +12,7 @@ import msgpack
 
 from moriio_operator.api.engine import Mode
 from moriio_operator.api.names import Role
+from moriio_operator.contract.requests import zmq_address
 
 _TYPES = {Role.PREFILL: "P", Role.DECODE: "D"}
 _MODES = {Mode.READ: "READ", Mode.WRITE: "WRITE"}
@@ -29,17 +30,35 @@ class Registration(TypedDict):
 
 
 def registration(
-    role: Role, mode: Mode, *, host: str, http: int, handshake: int, notify: int, tensor: int
+    role: Role,
+    mode: Mode,
+    *,
+    host: str,
+    http: int,
+    handshake: int,
+    notify: int,
+    tensor: int,
+    data: int = 1,
 ) -> Registration:
-    """Describe one engine; `host` is an IPv4 address, `tensor` its tensor parallel size."""
+    """Describe one engine; `host` is an IPv4 address, `tensor` and `data` its parallel sizes.
+
+    Of an engine with data parallel ranks the router makes as many targets, and sends the rank that
+    it chose with each request.
+    """
     return Registration(
         type=_TYPES[role],
         http_address=f"{host}:{http}",
-        zmq_address=f"host:{host},handshake:{handshake},notify:{notify}",
-        dp_size=1,
+        zmq_address=zmq_address(host, handshake, notify),
+        dp_size=data,
         tp_size=tensor,
         transfer_mode=_MODES[mode],
     )
+
+
+def handshake_address(message: Registration) -> str:
+    """Give where the first rank of a registered engine answers handshakes, as HOST:PORT."""
+    told = dict(part.split(":", 1) for part in message["zmq_address"].split(","))
+    return f"{told['host']}:{told['handshake']}"
 
 
 def encode(message: Registration) -> bytes:

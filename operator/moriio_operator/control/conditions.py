@@ -14,11 +14,14 @@ from typing import Any, Literal
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import Condition, ConditionType, EngineState
 from moriio_operator.plan import backoff
+from moriio_operator.plan.compatibility import Assessment
 from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.engines import EnginePlan, Failures
 from moriio_operator.plan.problem import Problem
+from moriio_operator.plan.trouble import HOST_PORT_TAKEN, PORT_IN_USE
 
 _LONGEST = 4096
+_PORT_TROUBLE = (HOST_PORT_TAKEN, PORT_IN_USE)
 _READY_TYPES = {Role.PREFILL: ConditionType.PREFILL_READY, Role.DECODE: ConditionType.DECODE_READY}
 
 
@@ -43,6 +46,57 @@ def accepted(problems: Sequence[Problem]) -> Verdict:
         return Verdict(ConditionType.ACCEPTED, "True", "Accepted", "the spec is acted on")
     text = "; ".join(str(problem) for problem in problems)
     return Verdict(ConditionType.ACCEPTED, "False", problems[0].reason, text)
+
+
+def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verdict:
+    """Say how far the spec could be checked against what vLLM of its version asks for.
+
+    `differences` are facts that engines tell otherwise: what was checked with them was not.
+    """
+    kind, version = ConditionType.CONTRACT_CHECKED, assessment.version
+    if differences:
+        return Verdict(kind, "False", "FactsDiffer", "; ".join(differences))
+    notes = "; ".join(assessment.unchecked)
+    if assessment.newer:
+        text = (
+            f"vLLM is newer than {version}, the newest that this operator knows: the rules of "
+            f"{version} are applied; upgrade the operator when one that knows it is out"
+        )
+        return Verdict(kind, "False", "VersionNewer", "; ".join(filter(None, (text, notes))))
+    if assessment.unknown:
+        text = (
+            f"the image's tag does not tell vLLM's version, so the rules of {version} are applied: "
+            "state it in spec.engine.version"
+        )
+        return Verdict(kind, "Unknown", "VersionUnstated", "; ".join(filter(None, (text, notes))))
+    if notes:
+        return Verdict(kind, "Unknown", "FactsUnstated", notes)
+    text = f"checked against the rules of vLLM {version}"
+    return Verdict(kind, "True", "Checked", text)
+
+
+def ports_allocated(plan: EnginePlan, engines: Sequence[Engine], remedy: str) -> Verdict:
+    """Say whether every engine has a block of ports that is its own; `remedy` widens the range."""
+    kind = ConditionType.PORTS_ALLOCATED
+    held = sum(1 for engine in engines if not engine.leaves) + len(plan.births)
+    wanted = sum(count for _, count in plan.desired)
+    if plan.exhausted:
+        text = f"{held} of {wanted} engines have ports: {plan.exhausted}; {remedy}"
+        return Verdict(kind, "False", "PortsExhausted", text)
+    for role, failures in plan.failures:
+        last = failures.last
+        if last is not None and last.reason in _PORT_TROUBLE:
+            text = (
+                f"the ports that {last.pod} was given are taken by others; a {role.value} engine "
+                f"with other ports follows; should they all be, free some, or {remedy}: "
+                f"{last.message}"
+            )
+            return Verdict(kind, "False", last.reason, text)
+    if not held:
+        return Verdict(kind, "Unknown", "NoEngines", "no engine has asked for ports yet")
+    if plan.ports is None:
+        return Verdict(kind, "True", "Allocated", "every engine has its block")
+    return Verdict(kind, "True", "Allocated", f"every engine has its block in {plan.ports}")
 
 
 def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Failures) -> Verdict:

@@ -8,8 +8,9 @@ conditional on the version that was read, so a pass over a stale reading changes
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import structlog
@@ -19,22 +20,21 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation, children
-from moriio_operator.build.incarnation import incarnation
-from moriio_operator.build.sealed import Sealed
 from moriio_operator.control import events
 from moriio_operator.control.children import Hands, bring_about, prune
+from moriio_operator.control.descriptions import Comparison, Descriptions
 from moriio_operator.control.knowledge import Knowledge
 from moriio_operator.control.loop import Next
 from moriio_operator.control.observe import World, observe
+from moriio_operator.control.planning import Planning
 from moriio_operator.control.pods import HELD_RETRY_S, create, stop, with_logs
 from moriio_operator.control.queue import Key
 from moriio_operator.control.record import Record
-from moriio_operator.control.rehearse import rehearse
 from moriio_operator.control.status import report
-from moriio_operator.control.templates import Templates, allowed
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.control.surroundings import Surroundings
+from moriio_operator.control.templates import Templates
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
-from moriio_operator.plan import engines as engine_planner
 from moriio_operator.plan.engine import Engine, from_pod, of_no_revision
 from moriio_operator.plan.engines import EnginePlan
 from moriio_operator.plan.policy import Policy
@@ -60,7 +60,12 @@ class Reconciler:
     installation: Installation
     ports: PortRange
     now: Callable[[], datetime]
+    # Where engines of ours may run; empty for the whole cluster.
+    namespaces: Sequence[str] = ()
     knowledge: Knowledge = field(default_factory=Knowledge)
+    descriptions: Descriptions = field(default_factory=Descriptions)
+    # Held by the one pass that gives out ports on the host network.
+    host_ports: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, key: Key) -> Next:
         """Do one pass; tell when to look again."""
@@ -74,6 +79,7 @@ class Reconciler:
     async def _once(self, key: Key) -> Next:
         world = await observe(self.kube, self.knowledge, key)
         if world is None:
+            self.descriptions.forget(key)
             return Next()
         try:
             owner = Owner.from_object(world.resource)
@@ -81,39 +87,58 @@ class Reconciler:
             # Stored under another CRD; the API server's schema keeps this from happening anew.
             log.warning("unreadable", key=str(key), error=str(error.errors(include_input=False)))
             return Next(REFUSED_RETRY_S)
-        return await _Pass(self, world, owner).run()
+        around = Surroundings(self.kube, self.host_ports, self.namespaces, owner.uid)
+        async with around:
+            return await _Pass(self, world, owner, around).run()
 
 
 class _Pass:
     """One pass, with what it read and decided."""
 
-    def __init__(self, reconciler: Reconciler, world: World, owner: Owner) -> None:
+    def __init__(
+        self, reconciler: Reconciler, world: World, owner: Owner, around: Surroundings
+    ) -> None:
         self.kube = reconciler.kube
         self.settings = reconciler
         self.world = world
         self.owner = owner
         self.status = Status.from_object(world.resource)
         self.wished = revision_of(owner.spec)
-        self.engines = _engines(world, self.status, self.wished)
         self.now = reconciler.now()
         self.record = Record(self.kube, world.resource)
         self.seals = world.seals()
         # What should go and cannot; it keeps nothing else from its way.
         self.leftovers: list[Problem] = []
-        self.templates = Templates(world, owner, reconciler.installation)
+        self.comparison = Comparison()
+        self.planning = Planning(
+            kube=self.kube,
+            owner=owner,
+            status=self.status,
+            engines=_engines(world, self.status, self.wished),
+            wished=self.wished,
+            templates=Templates(world, owner, reconciler.installation),
+            around=around,
+            ports=reconciler.ports,
+            policy=reconciler.policy,
+            now=self.now,
+        )
 
     async def run(self) -> Next:
-        self.engines = await with_logs(self.kube, self.owner, self.status, self.engines)
-        problems = validate(self.owner, self.settings.policy)
-        plan = None if problems else await self._planned(problems)
+        planning = self.planning
+        planning.engines = await with_logs(self.kube, self.owner, self.status, planning.engines)
+        self.comparison = await self.settings.descriptions.compare(
+            self.kube, self.owner, planning.engines
+        )
+        problems = validate(self.owner, self.settings.policy, self.settings.ports)
+        plan = None if problems else await planning.wish(problems)
         acts = plan is not None and (not problems or self._lives(plan))
         if plan is None or not acts:
-            plan = await self._kept()
+            plan = await planning.keep()
         wished = acts and not plan.draining
         refused = await self._children(plan, wished=wished)
         problems += refused
         if refused and wished and not self._lives(plan):
-            await self._report(self._hold(), problems)
+            await self._report(planning.hold(), problems)
             return Next(HELD_RETRY_S)
         problems += self.leftovers
         await self._report(plan, problems)
@@ -122,62 +147,19 @@ class _Pass:
         # What stops may give back the quota or the GPUs that what starts needs.
         waits = [
             plan.wake_after_s,
+            self.comparison.again_s,
             REFUSED_RETRY_S if problems else None,
+            REFUSED_RETRY_S if plan.exhausted else None,
             HELD_RETRY_S if plan.exhausted and plan.stops else None,
             await stop(self.kube, self.owner, plan.stops),
-            await create(self.kube, self.owner, self._pods(plan)),
+            await create(self.kube, self.owner, planning.pods(plan)),
         ]
         again_s = min((wait for wait in waits if wait is not None), default=None)
         return Next(again_s, BIRTH_REST_S) if plan.births else Next(again_s)
 
     def _lives(self, plan: EnginePlan) -> bool:
         """Tell whether the wished revision runs: it is kept whole, whatever else is refused."""
-        return not plan.draining and any(e.revision == plan.revision for e in self.engines)
-
-    async def _planned(self, problems: list[Problem]) -> EnginePlan:
-        """Plan for the wish, without the engines that the API server would refuse now."""
-        plan = engine_planner.plan(
-            self.owner,
-            self.status,
-            self.engines,
-            self.wished,
-            self.templates.engines(self.wished).sizes(),
-            self.settings.ports,
-            self.now,
-        )
-        if plan.exhausted:
-            text = f"{plan.exhausted}: the admin widens the chart value ports"
-            problems.append(Problem("PortsExhausted", "", text))
-        return await self._rehearsed(plan, problems)
-
-    async def _kept(self) -> EnginePlan:
-        """Keep whole what ran, while the spec cannot be acted on; but not against the admin."""
-        recorded = next((entry.revision for entry in self.status.roles), "")
-        seals = self.templates.kept(recorded)
-        strange = any(engine.revision != recorded for engine in self.engines)
-        if seals is None or strange or not self._allowed(seals):
-            return self._hold()
-        plan = engine_planner.keep(
-            self.owner,
-            self.status,
-            self.engines,
-            recorded,
-            seals[0].sizes(),
-            self.settings.ports,
-            self.now,
-        )
-        # What is refused of it has no better words than what the wish was refused with.
-        return await self._rehearsed(plan, [])
-
-    def _allowed(self, seals: tuple[Sealed, Sealed]) -> bool:
-        """Tell whether the admin allows by now what was rendered then, in its number."""
-        # The routers' template is the younger one; of the engines both tell the same.
-        _, router = seals
-        counts = engine_planner.recorded_counts(self.status, router.revision)
-        return allowed(self.owner, router, counts, self.settings.policy)
-
-    def _hold(self) -> EnginePlan:
-        return engine_planner.hold(self.owner, self.status, self.engines, self.wished, self.now)
+        return not plan.draining and any(e.revision == plan.revision for e in self.planning.engines)
 
     async def _children(self, plan: EnginePlan, *, wished: bool) -> list[Problem]:
         """Bring about the children of the revision that serves; give what is refused of them.
@@ -185,9 +167,9 @@ class _Pass:
         Those of a revision that is only kept, or drained, are healed as they were rendered, and
         what else is there is left alone.
         """
-        templates = self.templates
+        templates = self.planning.templates
         seals = templates.of_wish(self.wished) if wished else templates.kept(plan.serving)
-        if seals is None or not (wished or self._allowed(seals)):
+        if seals is None or not (wished or self.planning.allowed(seals)):
             return []
         desired = children(self.owner, plan.serving, *seals, self.settings.installation)
         hands = Hands(self.kube, self.owner, self.settings.knowledge, self.record.fence)
@@ -198,49 +180,20 @@ class _Pass:
         self.leftovers = await prune(hands, self.world, desired)
         return []
 
-    def _pods(self, plan: EnginePlan) -> list[Object]:
-        templates = self.templates.engines(plan.revision).templates
-        return [
-            incarnation(self.owner, birth.pod, templates[birth.role], birth.ports.base)
-            for birth in plan.births
-        ]
-
-    async def _rehearsed(self, plan: EnginePlan, problems: list[Problem]) -> EnginePlan:
-        """Try the engines to come; give the plan without those that cannot come now."""
-        verdict = await rehearse(self.kube, self._pods(plan) or self._samples(plan))
-        if not (verdict.problems or verdict.over_quota):
-            return plan
-        problems += verdict.problems
-        # Engines that are about to stop give their quota back, so a full one is worth waiting for.
-        frees = plan.stops or any(e.stops_in_time(self.now) for e in self.engines)
-        if not frees:
-            problems += verdict.over_quota
-        wake_s = HELD_RETRY_S if frees and verdict.over_quota else plan.wake_after_s
-        births = tuple(b for b in plan.births if b.role not in verdict.refused)
-        cursor = plan.cursor if births else self._hold().cursor
-        return replace(plan, births=births, cursor=cursor, wake_after_s=wake_s)
-
-    def _samples(self, plan: EnginePlan) -> list[Object]:
-        """Build an engine a role of the revision to come, before the old one is stopped for it."""
-        if not (plan.draining and plan.stops):
-            return []
-        templates = self.templates.engines(plan.revision).templates
-        return [
-            incarnation(
-                self.owner,
-                names.engine_pod(self.owner.name, role, plan.cursor),
-                templates[role],
-                self.settings.ports.start,
-            )
-            for role in names.ROLES
-        ]
-
     async def _report(self, plan: EnginePlan, problems: Sequence[Problem]) -> None:
         """Write the status if it changed; it does whenever engines are about to be created."""
         serving = names.router(self.owner.name, plan.serving)
         router = self.world.child("Deployment", serving)
         status = report(
-            self.owner, self.status, self.engines, plan, self.seals, router, problems, self.now
+            self.owner,
+            self.status,
+            self.planning.engines,
+            plan,
+            self.seals,
+            router,
+            problems,
+            self.comparison.differences,
+            self.now,
         )
         if not await self.record.write(status):
             return

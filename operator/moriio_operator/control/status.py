@@ -18,6 +18,7 @@ from moriio_operator.api.status import (
     ConditionType,
     EngineState,
     EngineStatus,
+    Ports,
     RevisionStatus,
     RoleStatus,
     Status,
@@ -26,9 +27,15 @@ from moriio_operator.api.status import (
 from moriio_operator.build.sealed import Sealed
 from moriio_operator.build.services import endpoint
 from moriio_operator.control import conditions
+from moriio_operator.plan.compatibility import assess
 from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.engines import EnginePlan
+from moriio_operator.plan.network import remedy
+from moriio_operator.plan.ports import PortRange
 from moriio_operator.plan.problem import Problem
+
+# False, they keep nothing from serving.
+_ASIDE = (ConditionType.PROGRESSING, ConditionType.CONTRACT_CHECKED)
 
 
 def report(
@@ -39,14 +46,16 @@ def report(
     seals: Sequence[Sealed],
     router: dict[str, Any] | None,
     problems: Sequence[Problem],
+    differences: Sequence[str],
     now: datetime,
 ) -> Status:
     """Give the status.
 
     A spec with problems is not acted on, but what runs goes on running and is reported as it is.
+    `differences` are what engines tell of their model otherwise than the spec does.
     """
     made = conditions.stamped(
-        _verdicts(owner, engines, plan, router, problems, now),
+        _verdicts(owner, engines, plan, router, problems, differences, now),
         old.conditions,
         owner.generation,
         now,
@@ -54,6 +63,7 @@ def report(
     return Status(
         observed_generation=owner.generation,
         port_cursor=plan.cursor,
+        port_range=_range(plan.ports),
         revision=plan.revision,
         endpoint=endpoint(owner),
         summary=_summary(plan, engines, made),
@@ -70,6 +80,7 @@ def _verdicts(
     plan: EnginePlan,
     router: dict[str, Any] | None,
     problems: Sequence[Problem],
+    differences: Sequence[str],
     now: datetime,
 ) -> list[conditions.Verdict]:
     spec = owner.spec
@@ -85,6 +96,8 @@ def _verdicts(
     settled = all(verdict.true for verdict in roles) and _settled(router, spec.router.replicas)
     return [
         conditions.accepted(problems),
+        conditions.contract_checked(assess(spec), differences),
+        conditions.ports_allocated(plan, serving, remedy(spec.network)),
         *roles,
         router_ready,
         conditions.halted()
@@ -130,6 +143,10 @@ def _role(role: Role, engines: Sequence[Engine], plan: EnginePlan) -> RoleStatus
     )
 
 
+def _range(ports: PortRange | None) -> Ports | None:
+    return None if ports is None else Ports(start=ports.start, end=ports.end)
+
+
 def _engine(engine: Engine) -> EngineStatus:
     return EngineStatus(
         pod=engine.pod,
@@ -154,5 +171,5 @@ def _summary(plan: EnginePlan, engines: Sequence[Engine], made: Sequence[Conditi
         ready = sum(1 for e in engines if e.role is role and e.state is EngineState.READY)
         return f"{ready}/{plan.desired_of(role)}"
 
-    false = (c.reason for c in made if c.status == "False" and c.type != ConditionType.PROGRESSING)
+    false = (c.reason for c in made if c.status == "False" and c.type not in _ASIDE)
     return Summary(prefill=count(Role.PREFILL), decode=count(Role.DECODE), reason=next(false, ""))

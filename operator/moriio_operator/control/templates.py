@@ -36,7 +36,9 @@ class Templates:
         """Give what a revision's engines are made from."""
         kept = self._kept_engines(revision) or self._rendered.get(revision)
         if kept is None:
-            kept = self._rendered[revision] = sealed_engines(self.owner, revision)
+            kept = self._rendered[revision] = sealed_engines(
+                self.owner, revision, self.installation.registrar_image
+            )
         return kept
 
     def of_wish(self, revision: str) -> tuple[Sealed, Sealed]:

@@ -102,13 +102,18 @@ class Kube:
             return None
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
     ) -> tuple[list[Object], str]:
-        """Read all objects of a kind, page by page, and the resource version to watch from."""
+        """Read all objects of a kind, page by page, and the resource version to watch from.
+
+        `selector` is one of labels, `fields` one of those fields that the API server indexes.
+        """
         items: list[Object] = []
         query = {"limit": str(_PAGE)}
         if selector:
             query["labelSelector"] = selector
+        if fields:
+            query["fieldSelector"] = fields
         while True:
             page = await self._call("list", kind, "GET", kind.path(namespace), query)
             items += page["items"]
@@ -202,7 +207,17 @@ class Kube:
         Raises:
             ApiError: the pod's node does not answer, or has no log of it any more.
         """
-        query = {"container": container, "tailLines": str(lines)}
+        return await self._log(namespace, pod, {"container": container, "tailLines": str(lines)})
+
+    async def log_head(self, namespace: str, pod: str, container: str, size: int) -> str:
+        """Read so many bytes from the beginning of a container's log.
+
+        Raises:
+            ApiError: the pod's node does not answer, or has no log of it any more.
+        """
+        return await self._log(namespace, pod, {"container": container, "limitBytes": str(size)})
+
+    async def _log(self, namespace: str, pod: str, query: dict[str, str]) -> str:
         path = POD.path(namespace, pod, "log")
         response = await self._send("log", POD, "GET", path, query, None, _JSON, _LOG_TIMEOUT_S)
         data = await read_whole(response)

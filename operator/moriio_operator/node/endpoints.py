@@ -26,6 +26,7 @@ class RoleService:
 
     role: Role
     tensor: int
+    data: int = 1
 
 
 def serving(
@@ -52,6 +53,7 @@ def serving(
                     handshake=ports[HANDSHAKE],
                     notify=ports[NOTIFY],
                     tensor=service.tensor,
+                    data=service.data,
                 )
     return found
 

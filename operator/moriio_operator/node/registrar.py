@@ -15,10 +15,12 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from moriio_operator.api.engine import Mode
+from moriio_operator.contract.description import DESCRIBED, Description, words
 from moriio_operator.contract.registration import Registration
 from moriio_operator.kube.client import Kube
 from moriio_operator.node.beacon import Beacon
 from moriio_operator.node.endpoints import RoleService, serving
+from moriio_operator.node.inquiry import Inquiry
 from moriio_operator.node.slices import SliceWatch
 from moriio_operator.telemetry.server import serve
 
@@ -56,7 +58,7 @@ async def run(mode: Mode, router: str, port: int, services: Mapping[str, RoleSer
     metrics = Metrics(registry)
     kube = await Kube.connect(os.environ.get("KUBECONFIG"))
     watch = SliceWatch(kube, os.environ["POD_NAMESPACE"], services)
-    beacon = Beacon(router)
+    beacon, inquiry = Beacon(router), Inquiry(_described)
 
     def ready() -> str | None:
         if not watch.listed:
@@ -65,8 +67,9 @@ async def run(mode: Mode, router: str, port: int, services: Mapping[str, RoleSer
 
     try:
         async with serve(port, registry, healthy=lambda: None, ready=ready):
-            await _until_stopped(watch, beacon, mode, services, metrics)
+            await _until_stopped(watch, beacon, inquiry, mode, services, metrics)
     finally:
+        await inquiry.close()
         beacon.close()
         await kube.close()
 
@@ -74,6 +77,7 @@ async def run(mode: Mode, router: str, port: int, services: Mapping[str, RoleSer
 async def _until_stopped(
     watch: SliceWatch,
     beacon: Beacon,
+    inquiry: Inquiry,
     mode: Mode,
     services: Mapping[str, RoleService],
     metrics: Metrics,
@@ -85,7 +89,7 @@ async def _until_stopped(
         for part in (
             watch.run(),
             beacon.watch(),
-            _beat(watch, beacon, mode, services, metrics),
+            _beat(watch, beacon, inquiry, mode, services, metrics),
             stop.wait(),
         )
     ]
@@ -100,6 +104,7 @@ async def _until_stopped(
 async def _beat(
     watch: SliceWatch,
     beacon: Beacon,
+    inquiry: Inquiry,
     mode: Mode,
     services: Mapping[str, RoleService],
     metrics: Metrics,
@@ -108,6 +113,7 @@ async def _beat(
     while True:
         engines = serving(watch.slices(), services, mode)
         _tell(known, engines)
+        inquiry.about(engines)
         known = engines
         metrics.sent.inc(await beacon.send(list(engines.values())))
         metrics.connected.set(beacon.connected)
@@ -115,6 +121,11 @@ async def _beat(
             count = sum(1 for engine in engines.values() if engine["type"] == role)
             metrics.engines.labels(role).set(count)
         await asyncio.sleep(BEAT_S)
+
+
+def _described(uid: str, told: Description) -> None:
+    """Log what an engine told of its model: the operator reads it here."""
+    log.info(DESCRIBED, pod_uid=uid, **words(told))
 
 
 def _tell(before: dict[str, Registration], now: dict[str, Registration]) -> None:

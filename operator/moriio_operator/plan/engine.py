@@ -12,33 +12,22 @@ from moriio_operator.api.names import Role
 from moriio_operator.api.status import EngineState
 from moriio_operator.contract.ports import HANDSHAKE, HTTP
 from moriio_operator.plan.ports import PortBlock
-
-# A container that waits for these reasons will not start without somebody's help.
-_STUCK = frozenset(
-    {
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RunContainerError",
-    }
+from moriio_operator.plan.trouble import (
+    Trouble,
+    condition,
+    ended_container,
+    heard,
+    misses_ports,
+    mute,
+    trouble_of,
 )
-RELABELLED, UNKNOWN_REVISION = "Relabelled", "UnknownRevision"
-_MESSAGE_LENGTH = 2000
+
+RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED = "Relabelled", "UnknownRevision", "PortsDoubled"
+# An end that says nothing about how the next engine will fare.
+_NO_FAILURES = (RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED)
 # A kubelet needs a moment after the grace to kill, clean up and report.
 _KUBELET = timedelta(seconds=60)
 _NAME = re.compile(rf".+-(?P<role>{'|'.join(names.ROLES)})-(?P<serial>[0-9]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why an engine ended, or why it does not start."""
-
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +41,8 @@ class Engine:
     ports: PortBlock
     state: EngineState
     serial: int
+    # Whether its ports are the node's, and so shared with every other engine there.
+    host_network: bool = False
     node: str | None = None
     address: str | None = None
     trouble: Trouble | None = None
@@ -71,9 +62,9 @@ class Engine:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended by itself, and not because somebody edited its labels."""
+        """Whether it ended by itself, and not because somebody edited its labels, say."""
         reason = self.trouble.reason if self.trouble else ""
-        return self.state is EngineState.ENDED and reason not in (RELABELLED, UNKNOWN_REVISION)
+        return self.state is EngineState.ENDED and reason not in _NO_FAILURES
 
     @property
     def leaves(self) -> bool:
@@ -101,7 +92,11 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
         trouble: Trouble | None = _relabelled(role)
     else:
         state = _state(metadata, status)
-        trouble = _trouble(status, state)
+        trouble = trouble_of(status, state)
+    portless = misses_ports(status) if state is EngineState.PENDING else None
+    if portless is not None:
+        # It would wait for as long as the others hold them; another block may be free at once.
+        state, trouble = EngineState.ENDED, portless
     return Engine(
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -110,10 +105,11 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
         ports=ports,
         state=state,
         serial=int(named["serial"]),
+        host_network=bool(pod["spec"].get("hostNetwork")),
         node=pod["spec"].get("nodeName"),
         address=status.get("podIP"),
         trouble=trouble,
-        mute=_mute(status) if state is EngineState.ENDED else None,
+        mute=mute(status) if state is EngineState.ENDED else None,
         created=_time(metadata.get("creationTimestamp")),
         gone_by=_time(metadata.get("deletionTimestamp")),
     )
@@ -132,29 +128,22 @@ def of_no_revision(engine: Engine, revision: str) -> Engine:
     return replace(engine, revision=revision, state=EngineState.ENDED, trouble=ended, mute=None)
 
 
-def _relabelled(role: str) -> Trouble:
-    text = f"somebody changed its label {names.LABEL_ROLE} to {role!r}: it is replaced"
-    return Trouble(RELABELLED, text)
+def of_doubled_ports(engine: Engine, holder: Engine) -> Engine:
+    """Take an engine that no node has yet for one that ended: another holds its ports."""
+    text = f"its ports are also those of {holder.pod}, which came first: it is replaced"
+    return replace(engine, state=EngineState.ENDED, trouble=Trouble(PORTS_DOUBLED, text), mute=None)
 
 
 def with_last_words(engine: Engine, log: str) -> Engine:
     """Give a mute engine with the end of its log as its last words."""
     if engine.trouble is None or not log.strip():
         return engine
-    told = f"{engine.trouble.message}; its log ends: {_tail(log)}"
-    return replace(engine, trouble=Trouble(engine.trouble.reason, told), mute=None)
+    return replace(engine, trouble=heard(engine.trouble, log), mute=None)
 
 
-def _mute(status: dict[str, Any]) -> str | None:
-    """Name the container that ended without a message.
-
-    vLLM exits with 0 when its engine core dies, and the kubelet keeps the log's end of failures
-    only.
-    """
-    container = _ended_container(status)
-    if container is None or container["state"]["terminated"].get("message"):
-        return None
-    return str(container["name"])
+def _relabelled(role: str) -> Trouble:
+    text = f"somebody changed its label {names.LABEL_ROLE} to {role!r}: it is replaced"
+    return Trouble(RELABELLED, text)
 
 
 def _time(text: str | None) -> datetime | None:
@@ -179,90 +168,14 @@ def _contiguous(base: int, numbers: set[int]) -> int:
     return size
 
 
-def _ended_container(status: dict[str, Any]) -> dict[str, Any] | None:
-    """Find a container that ended, the engine first: none starts again, so the pod is at its end.
-
-    The pod's phase does not tell: while another container lives it stays Running.
-    """
-    ended = [
-        container
-        for container in status.get("containerStatuses") or []
-        if "terminated" in (container.get("state") or {})
-    ]
-    ended.sort(key=lambda container: container["name"] != names.CONTAINER_ENGINE)
-    return ended[0] if ended else None
-
-
 def _state(metadata: dict[str, Any], status: dict[str, Any]) -> EngineState:
     if metadata.get("deletionTimestamp"):
         return EngineState.TERMINATING
-    if status.get("phase") in ("Failed", "Succeeded") or _ended_container(status) is not None:
+    if status.get("phase") in ("Failed", "Succeeded") or ended_container(status) is not None:
         return EngineState.ENDED
-    if _condition(status, "Ready").get("status") == "True":
+    if condition(status, "Ready").get("status") == "True":
         return EngineState.READY
     for container in status.get("containerStatuses") or []:
         if container["name"] == names.CONTAINER_ENGINE and "running" in container.get("state", {}):
             return EngineState.UNREADY if container.get("started") else EngineState.STARTING
     return EngineState.PENDING
-
-
-def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
-    for condition in status.get("conditions") or []:
-        if condition["type"] == kind:
-            return dict(condition)
-    return {}
-
-
-def _trouble(status: dict[str, Any], state: EngineState) -> Trouble | None:
-    if state is EngineState.ENDED:
-        return _end(status)
-    if state is EngineState.READY:
-        return None
-    for container in status.get("containerStatuses") or []:
-        found = _container_trouble(container)
-        if found is not None:
-            return found
-    scheduled = _condition(status, "PodScheduled")
-    if scheduled.get("status") == "False":
-        reason = scheduled.get("reason", "Unschedulable")
-        return Trouble(reason, _tail(scheduled.get("message", "")))
-    return None
-
-
-def _container_trouble(container: dict[str, Any]) -> Trouble | None:
-    """Find out why a container does not start."""
-    waiting = (container.get("state") or {}).get("waiting") or {}
-    if waiting.get("reason") not in _STUCK:
-        return None
-    return Trouble(waiting["reason"], _of(container) + _tail(waiting.get("message", "")))
-
-
-def _of(container: dict[str, Any]) -> str:
-    """Name the container, unless it is the one that everybody expects."""
-    name = container["name"]
-    return "" if name == names.CONTAINER_ENGINE else f"container {name}: "
-
-
-def _end(status: dict[str, Any]) -> Trouble:
-    container = _ended_container(status)
-    ended = container["state"]["terminated"] if container else None
-    words = _of(container) + _words(ended) if container and ended else ""
-    if status.get("reason"):
-        # Evicted, or refused by the kubelet: the pod tells why, the container only how.
-        told = [_tail(status.get("message") or ""), words]
-        return Trouble(status["reason"], "; ".join(filter(None, told)))
-    if ended is None:
-        return Trouble("Ended", "")
-    return Trouble(ended.get("reason") or "Error", words)
-
-
-def _words(ended: dict[str, Any]) -> str:
-    tail = _tail(ended.get("message") or "")
-    text = f"exit code {ended.get('exitCode')}"
-    return f"{text}; its log ends: {tail}" if tail else text
-
-
-def _tail(text: str) -> str:
-    """Keep the end of a long text, where programs say why they stop."""
-    text = text.strip()
-    return text if len(text) <= _MESSAGE_LENGTH else "..." + text[-_MESSAGE_LENGTH:]

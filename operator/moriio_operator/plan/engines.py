@@ -18,7 +18,14 @@ from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState, LastFailure, RoleStatus, Status
 from moriio_operator.plan import backoff
 from moriio_operator.plan.engine import Engine
-from moriio_operator.plan.ports import PortBlock, PortRange, PortsExhaustedError, allocate
+from moriio_operator.plan.ports import (
+    HeldPorts,
+    PortBlock,
+    PortRange,
+    PortsExhaustedError,
+    allocate,
+    resumed,
+)
 
 DRAIN_LOOK_S = 30.0
 
@@ -42,6 +49,18 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """Where engines find ports: the range, how many each role takes, and what others hold there.
+
+    `others` are blocks of engines of other PDDeployments that may share a node with ours.
+    """
+
+    ports: PortRange
+    sizes: Mapping[Role, int]
+    others: Sequence[PortBlock] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EnginePlan:
     """What to do with engines now, and when to look again."""
 
@@ -53,6 +72,8 @@ class EnginePlan:
     cursor: int = 0
     failures: tuple[tuple[Role, Failures], ...] = ()
     desired: tuple[tuple[Role, int], ...] = ()
+    # The range that the cursor was counted in last.
+    ports: PortRange | None = None
     # Why fewer engines are born than are missing: no ports; empty if that is not so.
     exhausted: str = ""
     wake_after_s: float | None = None
@@ -76,17 +97,16 @@ def plan(
     status: Status,
     engines: Sequence[Engine],
     revision: str,
-    sizes: Mapping[Role, int],
-    ports: PortRange,
+    room: Room,
     now: datetime,
 ) -> EnginePlan:
-    """Plan the next step; `sizes` is how many ports an engine of the revision takes."""
+    """Plan the next step."""
     base = _standing(status, engines, revision, _wished(owner), now)
     if base.draining:
         stops = tuple(e for e in engines if e.state != EngineState.TERMINATING)
         # No event tells that an engine outlives its grace.
         return replace(base, stops=stops, wake_after_s=DRAIN_LOOK_S)
-    return _fill(base, owner, engines, sizes, ports, now)
+    return _fill(base, owner, engines, room, now)
 
 
 def keep(
@@ -94,14 +114,13 @@ def keep(
     status: Status,
     engines: Sequence[Engine],
     revision: str,
-    sizes: Mapping[Role, int],
-    ports: PortRange,
+    room: Room,
     now: datetime,
 ) -> EnginePlan:
     """Plan to keep whole a revision in the numbers recorded, whatever the spec wishes."""
     desired = dict.fromkeys(ROLES, 0) | recorded_counts(status, revision)
     base = _standing(status, engines, revision, desired, now)
-    return _fill(base, owner, engines, sizes, ports, now)
+    return _fill(base, owner, engines, room, now)
 
 
 def hold(
@@ -142,26 +161,31 @@ def _standing(
         newly_ended=ended,
         # The status may have been lost, with a restored backup say; what lives is a record too.
         cursor=max(status.port_cursor, *(e.serial + e.ports.size for e in engines), 0),
+        ports=_counted_in(status),
         failures=tuple(failures),
         desired=tuple(desired.items()),
     )
+
+
+def _counted_in(status: Status) -> PortRange | None:
+    given = status.port_range
+    return None if given is None else PortRange(given.start, given.end)
 
 
 def _fill(
     base: EnginePlan,
     owner: Owner,
     engines: Sequence[Engine],
-    sizes: Mapping[Role, int],
-    ports: PortRange,
+    room: Room,
     now: datetime,
 ) -> EnginePlan:
     """Bring each role of the revision to its count."""
     stops = [engine for engine in engines if engine.state is EngineState.ENDED]
     births: list[Birth] = []
     waits: list[float] = []
-    cursor, exhausted = base.cursor, ""
+    cursor, exhausted = resumed(base.cursor, base.ports, room.ports), ""
     # A stopping engine may still be known to its peers, so its block counts as held.
-    held = [engine.ports for engine in engines]
+    held = HeldPorts(room.ports, (*(engine.ports for engine in engines), *room.others))
     for role in ROLES:
         wanted = base.desired_of(role)
         alive = [e for e in engines if e.role is role and not e.leaves]
@@ -174,12 +198,12 @@ def _fill(
             continue
         for _ in range(missing):
             try:
-                given = allocate(cursor, sizes[role], ports, held)
+                given = allocate(cursor, room.sizes[role], room.ports, held)
             except PortsExhaustedError as error:
                 # What stops gives its ports back, so the rest of the plan stands.
                 exhausted = str(error)
                 break
-            held.append(given.ports)
+            held.add(given.ports)
             cursor = given.cursor
             births.append(
                 Birth(names.engine_pod(owner.name, role, given.serial), role, given.ports)
@@ -189,6 +213,7 @@ def _fill(
         stops=tuple(stops),
         births=tuple(births),
         cursor=cursor,
+        ports=room.ports,
         wake_after_s=min(waits, default=None),
         exhausted=exhausted,
     )

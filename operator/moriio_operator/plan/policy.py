@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
 
-from moriio_operator.api.deployment import NetworkMode, Owner, Spec
+from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.names import ROLES, Role
+from moriio_operator.api.network import NetworkMode
 from moriio_operator.api.schema import ApiModel
 from moriio_operator.plan.problem import Problem
 

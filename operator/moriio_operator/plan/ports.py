@@ -2,16 +2,20 @@
 
 vLLM's peers key their sessions by `host_ip:handshake_port` and never shake hands twice, so an
 engine that comes back at an address and port that a living peer knows breaks every transfer while
-all health checks stay green. Addresses come back (the CNI recycles them), so ports must not: each
-incarnation gets the next block, and a block returns only after the whole range was used.
+all health checks stay green. Addresses come back (the node's own on the host network, recycled ones
+on the pod network), so ports must not: each incarnation gets the next block, and a block returns
+only after the whole range was used.
 
 The cursor counts ports handed out since the beginning, without a bound: modulo the range it gives
 the block, and as it is it makes a pod name that never comes twice.
+
+Whose ports count as held is the caller's to say: on the pod network an engine has an address of its
+own, on the host network it shares that of whatever node it will run on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Below the NodePort range (30000) and the kernel's ephemeral range (32768).
@@ -26,10 +30,18 @@ class PortRange:
     start: int = DEFAULT_START
     end: int = DEFAULT_END
 
+    def __str__(self) -> str:
+        """Give it as firewalls write it."""
+        return f"{self.start}-{self.end}"
+
     @property
     def length(self) -> int:
         """Number of ports."""
         return self.end - self.start + 1
+
+    def holds(self, other: PortRange) -> bool:
+        """Tell whether the other lies within this one."""
+        return self.start <= other.start and other.end <= self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,32 @@ class PortBlock:
     def overlaps(self, other: PortBlock) -> bool:
         """Tell whether the two share a port."""
         return self.base < other.base + other.size and other.base < self.base + self.size
+
+
+class HeldPorts:
+    """Which ports of a range are held; a byte a port, so a block is found at the speed of C."""
+
+    def __init__(self, ports: PortRange, blocks: Iterable[PortBlock] = ()) -> None:
+        self._start = ports.start
+        self._held = bytearray(ports.length)
+        for block in blocks:
+            self.add(block)
+
+    def __len__(self) -> int:
+        """Count the ports that are held."""
+        return self._held.count(1)
+
+    def add(self, block: PortBlock) -> None:
+        """Hold a block; what of it lies outside of the range does not matter."""
+        first = max(block.base - self._start, 0)
+        last = min(block.base - self._start + block.size, len(self._held))
+        if first < last:
+            self._held[first:last] = b"\1" * (last - first)
+
+    def last_in(self, offset: int, size: int) -> int | None:
+        """Find the last port that is held among so many from an offset on, as an offset."""
+        found = self._held.rfind(1, offset, offset + size)
+        return None if found < 0 else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +95,37 @@ class PortsExhaustedError(Exception):
     """No block is free; the text says how many ports were wanted and where."""
 
 
-def allocate(
-    cursor: int, size: int, ports: PortRange, living: Collection[PortBlock] = ()
-) -> Allocation:
-    """Give the next block of so many ports that no living engine holds.
+def allocate(cursor: int, size: int, ports: PortRange, held: HeldPorts) -> Allocation:
+    """Give the next block of so many ports that nobody holds.
 
     Raises:
         PortsExhaustedError: the range holds no free block of this size.
     """
-    for serial in _candidates(cursor, size, ports):
-        block = PortBlock(base=ports.start + serial % ports.length, size=size)
-        if not any(block.overlaps(other) for other in living):
-            return Allocation(ports=block, serial=serial, cursor=serial + size)
+    serial, end = cursor, cursor + ports.length + size
+    while serial < end and size <= ports.length:
+        offset = serial % ports.length
+        if offset + size > ports.length:
+            # A block does not go on at the other end of the range.
+            serial += ports.length - offset
+            continue
+        taken = held.last_in(offset, size)
+        if taken is None:
+            return Allocation(PortBlock(ports.start + offset, size), serial, serial + size)
+        serial += taken - offset + 1
     raise PortsExhaustedError(
-        f"no {size} contiguous ports are free in {ports.start}-{ports.end}, where "
-        f"{len(living)} engines hold theirs"
+        f"no {size} contiguous ports are free in {ports}, of whose {ports.length} ports engines "
+        f"hold {len(held)}"
     )
 
 
-def _candidates(cursor: int, size: int, ports: PortRange) -> Iterator[int]:
-    """Walk the cursor positions of one whole cycle whose block does not pass the range's end."""
-    serial = cursor
-    while serial < cursor + ports.length + size:
-        offset = serial % ports.length
-        if offset + size > ports.length:
-            serial += ports.length - offset
-            if size > ports.length:
-                return
-            continue
-        yield serial
-        serial += 1
+def resumed(cursor: int, before: PortRange | None, ports: PortRange) -> int:
+    """Give the cursor for a range that may be another than the one that it was counted in.
+
+    Its place modulo another range could be any port, also one that was in use a moment ago. It
+    goes on where it stands as a port, so what was used longest ago still comes first.
+    """
+    if before is None or before == ports:
+        return cursor
+    port = before.start + cursor % before.length
+    offset = port - ports.start if ports.start <= port <= ports.end else 0
+    return cursor + (offset - cursor) % ports.length

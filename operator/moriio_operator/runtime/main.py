@@ -45,7 +45,12 @@ def _parser() -> argparse.ArgumentParser:
     for role in ROLES:
         register.add_argument(f"--{role}", required=True, help=f"headless Service of {role}")
         register.add_argument(f"--{role}-tensor", type=int, default=1, help="tensor parallel size")
+        register.add_argument(f"--{role}-data", type=int, default=1, help="data parallel size")
     register.set_defaults(run=_registrar)
+
+    preflight = commands.add_parser("preflight", help="try the ports of an engine on its node")
+    preflight.add_argument("--port", type=int, action="append", required=True, help="one to try")
+    preflight.set_defaults(run=_preflight)
 
     attempt = commands.add_parser(
         "trial", help="ask the API server whether it takes a PDDeployment"
@@ -80,11 +85,19 @@ def _registrar(arguments: argparse.Namespace) -> int:
 
     logs.configure(arguments.log_level)
     services = {
-        getattr(arguments, role): RoleService(role, getattr(arguments, f"{role}_tensor"))
+        getattr(arguments, role): RoleService(
+            role, getattr(arguments, f"{role}_tensor"), getattr(arguments, f"{role}_data")
+        )
         for role in ROLES
     }
     asyncio.run(registrar.run(arguments.mode, arguments.router, arguments.port, services))
     return 0
+
+
+def _preflight(arguments: argparse.Namespace) -> int:
+    from moriio_operator.node import preflight  # noqa: PLC0415
+
+    return preflight.run(arguments.port)
 
 
 def _trial(_: argparse.Namespace) -> int:

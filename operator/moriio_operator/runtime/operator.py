@@ -109,6 +109,7 @@ def _reconciler(kube: Kube, knowledge: Knowledge, settings: Settings) -> Reconci
         installation=Installation(settings.registrar_image, role.kind, role.name),
         ports=settings.ports.range(),
         now=lambda: datetime.now(UTC),
+        namespaces=settings.namespaces,
         knowledge=knowledge,
     )
 

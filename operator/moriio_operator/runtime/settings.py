@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from moriio_operator.api.network import HIGHEST_PORT, LOWEST_PORT, RESERVED_PORTS
 from moriio_operator.kube.lease import Candidacy
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import DEFAULT_END, DEFAULT_START, PortRange
@@ -24,13 +25,23 @@ class _Settings(BaseModel):
 class Ports(_Settings):
     """The range that engine ports come from."""
 
-    start: int = Field(default=DEFAULT_START, ge=1024, le=65_535)
-    end: int = Field(default=DEFAULT_END, ge=1024, le=65_535)
+    start: int = Field(default=DEFAULT_START, ge=LOWEST_PORT, le=HIGHEST_PORT)
+    end: int = Field(default=DEFAULT_END, ge=LOWEST_PORT, le=HIGHEST_PORT)
 
     @model_validator(mode="after")
     def _ordered(self) -> Ports:
         if self.end < self.start:
             raise ValueError(f"ports.end {self.end} is below ports.start {self.start}")
+        return self
+
+    @model_validator(mode="after")
+    def _free(self) -> Ports:
+        for first, last, whose in RESERVED_PORTS:
+            if self.start <= last and first <= self.end:
+                raise ValueError(
+                    f"ports {self.start}-{self.end} touch {first}-{last}, which a node needs for "
+                    f"{whose}: use ports within {DEFAULT_START}-{DEFAULT_END}"
+                )
         return self
 
     def range(self) -> PortRange:

@@ -8,7 +8,9 @@ import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
 from demo import show
+from stage import alone
 from stage.installation import RESYNC_S, install
+from stage.traffic import PROMPTS, Answer
 
 # The admin's policy names namespaces, so those of all tests are named before the first.
 _POOL = tuple(f"serving-{index}" for index in range(120))
@@ -36,6 +38,18 @@ def reinstall(operator: Bed) -> Iterator[Callable[[Sequence[str]], None]]:
 def free_namespaces() -> Iterator[str]:
     """Give the names of allowed namespaces, each once."""
     return iter(_POOL)
+
+
+@pytest.fixture(scope="session")
+def expected(operator: Bed, free_namespaces: Iterator[str]) -> list[Answer]:
+    """What the model says when it is served alone."""
+    name = next(free_namespaces)
+    operator.kubectl("create", "namespace", name)
+    found = alone.answers(operator, name)
+    assert [answer.status for answer in found] == [200] * len(PROMPTS)
+    # Answers that did not depend on the prompt would prove nothing.
+    assert len({answer.text for answer in found}) == len(PROMPTS)
+    return found
 
 
 def made_namespace(bed: Bed, names: Iterator[str]) -> str:

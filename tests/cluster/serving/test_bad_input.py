@@ -60,26 +60,35 @@ def apply_dry(bed: Bed, manifest: Manifest) -> str:
     return ""
 
 
-FLAGS = (
-    f"args must not hold a flag that the operator sets ({', '.join(OWNED_FLAGS)}): remove it; "
-    "ports, parallelism, model and connector have fields of their own"
-)
+def flag(name: str) -> str:
+    """What is said of a flag: its name, and what to do instead."""
+    return f"args must not hold {name}, which the operator sets: {OWNED_FLAGS[name]}"
+
+
 SHORT = "args must hold the long forms of flags, such as --quantization for -q: write it out"
 VARIABLES = (
     f"env must not hold a variable that the operator sets ({', '.join(OWNED_ENVIRONMENT)}, "
-    "VLLM_MORIIO_*): remove it; devices and connector have fields of their own"
+    "VLLM_MORIIO_*, which vLLM ignores since 0.23): remove it; devices and connector have "
+    "fields of their own"
 )
 NAME = (
     "metadata.name must be at most 40 characters, begin with a letter and hold only a-z, 0-9 and "
     "'-', so that the names of its Services and pods fit: rename it"
 )
+
+
+def range_of(start: int, end: int) -> dict[str, int]:
+    """A range of ports."""
+    return {"start": start, "end": end}
+
+
 CACHE = "spec.model.cache: give exactly one of persistentVolumeClaim, emptyDir and hostPath"
 
 # path, bad value, message at apply, and a value that is taken there.
 AT_APPLY: list[tuple[str, Any, str, Any]] = [
     ("metadata.name", "x" * 41, NAME, "x" * 40),
     ("metadata.name", "a.b", NAME, "a-b"),
-    ("spec.network.mode", "Host", "spec.network.mode: Host is not supported yet; use Pod", "Pod"),
+    ("metadata.name", "vllm", "metadata.name must not be one of vllm, vllm-dp-master", "vllm-a"),
     (
         "spec.network.mode",
         "Overlay",
@@ -91,7 +100,7 @@ AT_APPLY: list[tuple[str, Any, str, Any]] = [
         "spec.devices.fabric",
         "RoCE",
         "spec.devices.fabric: RoCE needs the host's network interfaces, which the pod network "
-        "does not give; use InfiniBand",
+        "does not give: set spec.network.mode to Host, or use InfiniBand",
         "InfiniBand",
     ),
     (
@@ -126,9 +135,14 @@ AT_APPLY: list[tuple[str, Any, str, Any]] = [
         "spec.decode.replicas in body should be less than or equal to 256",
         256,
     ),
-    ("spec.prefill.args", ["--port=1"], FLAGS, ["--max-num-seqs=1"]),
-    ("spec.prefill.args", ["--kv_transfer_config.kv_role", "x"], FLAGS, ["--port-like=1"]),
-    ("spec.decode.args", ["--tensor-par", "2"], FLAGS, ["--seed", "-1"]),
+    ("spec.prefill.args", ["--port=1"], flag("--port"), ["--max-num-seqs=1"]),
+    (
+        "spec.prefill.args",
+        ["--seed=1", "--kv_transfer_config.kv_role", "x"],
+        flag("--kv-transfer-config"),
+        ["--port-like=1"],
+    ),
+    ("spec.decode.args", ["--tensor-par", "2"], flag("--tensor-parallel-size"), ["--seed", "-1"]),
     ("spec.decode.args", ["-tp", "2"], SHORT, ["--"]),
     (
         "spec.model.servedName",
@@ -179,6 +193,37 @@ AT_APPLY: list[tuple[str, Any, str, Any]] = [
     ("spec.connector.qpPerTransfer", 65, "should be less than or equal to 64", 64),
     ("spec.connector.postBatchSize", -2, "should be greater than or equal to -1", -1),
     ("spec.prefill.parallelism", {"tensor": 17}, "should be less than or equal to 16", {}),
+    (
+        "spec.decode.parallelism",
+        {"tensor": 2, "dataLocal": 4},
+        "parallelism: tensor and dataLocal must not both be larger than 1",
+        {"tensor": 1, "dataLocal": 4},
+    ),
+    (
+        "spec.connector.backend",
+        "XGMI",
+        "spec.connector.backend: XGMI hands GPU memory from process to process, which needs the "
+        "host's namespaces: set spec.network.mode to Host, or use RDMA",
+        "RDMA",
+    ),
+    ("spec.network.portRange", range_of(25_001, 25_000), "start must not be larger", None),
+    *(
+        ("spec.network.portRange", range_of(*ports), "must not touch ports that a node needs", None)
+        for ports in ((2_000, 2_379), (10_259, 20_000), (29_999, 30_000), (60_999, 65_000))
+    ),
+    (
+        "spec.network.portRange",
+        range_of(1_023, 2_000),
+        "should be greater than or equal to 1024",
+        range_of(20_000, 29_999),
+    ),
+    (
+        "spec.engine.version",
+        "latest",
+        "spec.engine.version in body should match",
+        "v0.33.0",
+    ),
+    ("spec.model.facts", {"layers": []}, "should have at least 1 items", {"kvHeads": 8}),
     ("spec.decode.startupTimeoutSeconds", 0, "should be greater than or equal to 1", 1),
     ("spec.rollout.drainTimeoutSeconds", 0, "should be greater than or equal to 1", 1),
     ("spec.router.policy", "Fair", 'spec.router.policy: Unsupported value: "Fair"', "RoundRobin"),
@@ -248,6 +293,21 @@ def test_every_field_refuses_a_value_of_another_type_by_its_name(
 def test_the_examples_are_accepted(operator: Bed, namespace: str, example: Path) -> None:
     manifest = yaml.safe_load(example.read_text())
     manifest["metadata"]["namespace"] = namespace
+    assert apply_dry(operator, manifest) == ""
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_a_dense_model_has_no_data_parallel_ranks(
+    operator: Bed, namespace_of_this_module: str, role: str
+) -> None:
+    manifest = changed(namespace_of_this_module, "spec.model.facts", {"architecture": "Dense"})
+    assert apply_dry(operator, manifest) == ""
+    manifest["spec"][role]["parallelism"] = {"dataLocal": 2}
+    assert (
+        "parallelism.dataLocal: must be 1 for a dense model, since vLLM makes every rank the first "
+        "of one and all bind the same ports: use spec.prefill.replicas and spec.decode.replicas"
+    ) in apply_dry(operator, manifest)
+    manifest["spec"]["model"]["facts"] = {"architecture": "MoE"}
     assert apply_dry(operator, manifest) == ""
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
-from stage import alone, audit
+from stage import audit
 from stage.deployments import stub, tiny
 from stage.installation import RESYNC_S
 from stage.inventory import inventory
@@ -21,18 +21,6 @@ from stage.service import Service, blocks
 from stage.traffic import PROMPTS, Answer, PromptTokens, complete, prompt_tokens, router_address
 
 REPAIRED_S = 180
-
-
-@pytest.fixture(scope="session")
-def expected(operator: Bed, free_namespaces: Iterator[str]) -> list[Answer]:
-    """What the model says when it is served alone."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
-    found = alone.answers(operator, name)
-    assert [answer.status for answer in found] == [200] * len(PROMPTS)
-    # Answers that did not depend on the prompt would prove nothing below.
-    assert len({answer.text for answer in found}) == len(PROMPTS)
-    return found
 
 
 @pytest.fixture(scope="module", params=["Read", "Write"])
@@ -51,6 +39,26 @@ def service(
 def namespace(service: Service) -> str:
     """The namespace that a failing test reports on."""
     return service.namespace
+
+
+@pytest.mark.usefixtures("namespace")
+def test_what_the_engines_tell_of_the_model_is_what_was_stated(service: Service) -> None:
+    checked = service.wait_condition("ContractChecked", timeout_s=60)
+    assert checked["message"] == "checked against the rules of vLLM 0.32.0"
+
+
+@pytest.mark.usefixtures("namespace")
+def test_a_fact_that_the_engines_tell_otherwise_is_named(service: Service) -> None:
+    before = {pod["metadata"]["uid"] for pod in service.pods()}
+    service.patch(model={"facts": {"attention": "MLA"}})
+    told = service.wait_condition("ContractChecked", "False", "FactsDiffer", 60)
+    assert told["message"] == (
+        "spec.model.facts.attention is stated as MLA, and the engine tells GQA: correct it"
+    )
+    assert service.condition("Ready")["status"] == "True"
+    service.patch(model={"facts": {"attention": "GQA"}})
+    service.wait_condition("ContractChecked", timeout_s=60)
+    assert {pod["metadata"]["uid"] for pod in service.pods()} == before, "facts change no engine"
 
 
 def ask(service: Service) -> tuple[list[Answer], PromptTokens]:

@@ -1,0 +1,165 @@
+"""Models of the model that is served: its name, its files, and what is known about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from moriio_operator.api import names
+from moriio_operator.api.schema import (
+    AbsolutePath,
+    ApiModel,
+    ObjectName,
+    Positional253,
+    Positional1024,
+    Quantity,
+    rule,
+    rules,
+    with_rules,
+)
+
+MODEL_PATH_RULE = rule(
+    f"!self.name.startsWith('/') || (self.name.startsWith('{names.CACHE_MOUNT}/') "
+    "&& !self.name.contains('..'))",
+    f"spec.model.name: an absolute path must lie under {names.CACHE_MOUNT}/, where the cache is "
+    "mounted, and hold no '..'; or give a model's name on the hub",
+    ".name",
+)
+SERVED_NAME_RULE = rule(
+    "self == oldSelf",
+    "spec.model.servedName is immutable: clients ask for it; make a new PDDeployment",
+)
+
+
+class PersistentVolumeClaim(ApiModel):
+    """A claim in the namespace of the PDDeployment."""
+
+    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+
+
+class EmptyDir(ApiModel):
+    """Scratch space that lives as long as its pod."""
+
+    size_limit: Quantity | None = Field(
+        default=None, description="Upper bound of its size; none when left out."
+    )
+
+
+class HostPath(ApiModel):
+    """A folder of the node, below a prefix that the admin allows."""
+
+    path: AbsolutePath = Field(description="The folder on the node.")
+
+
+class Cache(ApiModel):
+    """Where model files are kept: exactly one of three kinds of volume."""
+
+    model_config = with_rules(
+        rule(
+            "[has(self.persistentVolumeClaim), has(self.emptyDir), has(self.hostPath)]"
+            ".filter(x, x).size() == 1",
+            "spec.model.cache: give exactly one of persistentVolumeClaim, emptyDir and hostPath",
+        )
+    )
+
+    persistent_volume_claim: PersistentVolumeClaim | None = Field(
+        default=None, description="Keep the files in a claim, shared by all engines."
+    )
+    empty_dir: EmptyDir | None = Field(
+        default=None, description="Download the files anew into each engine pod."
+    )
+    host_path: HostPath | None = Field(
+        default=None,
+        description="Use a folder of the node; its path must lie below one of the chart value "
+        "policy.hostPathPrefixes.",
+    )
+
+
+class SecretKeyRef(ApiModel):
+    """One key of a Secret in the same namespace. The operator itself cannot read Secrets."""
+
+    name: ObjectName = Field(description="Name of the Secret.")
+    key: Annotated[
+        str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")
+    ] = Field(description="Key in the Secret.")
+
+
+class Architecture(StrEnum):
+    """Whether the model's feed-forward layers are split into experts."""
+
+    DENSE = "Dense"
+    MOE = "MoE"
+
+
+class Attention(StrEnum):
+    """What the KV cache holds: heads (GQA, with MHA and MQA as its ends), or latents (MLA)."""
+
+    GQA = "GQA"
+    MLA = "MLA"
+
+
+class Layer(StrEnum):
+    """A kind of layer that keeps state from token to token."""
+
+    FULL_ATTENTION = "FullAttention"
+    SLIDING_WINDOW = "SlidingWindow"
+    STATE_SPACE = "StateSpace"
+    LINEAR_ATTENTION = "LinearAttention"
+
+
+class Facts(ApiModel):
+    """What is known about the model; rules that need a fact which is not stated go unchecked."""
+
+    architecture: Architecture | None = Field(
+        default=None, description="Dense, or MoE (mixture of experts)."
+    )
+    attention: Attention | None = Field(
+        default=None,
+        description="GQA (grouped, multi-head or multi-query attention), or MLA (latent).",
+    )
+    kv_heads: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Number of KV heads over all tensor parallel ranks (num_key_value_heads of "
+        "the model's config.json). Of no meaning with MLA.",
+    )
+    layers: list[Layer] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4,
+        description="Kinds of layers that keep state: full attention, sliding-window attention, "
+        "state-space layers (Mamba), linear attention (KDA, GDN).",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+    )
+
+
+class Model(ApiModel):
+    """The model that all engines serve."""
+
+    model_config = with_rules(MODEL_PATH_RULE)
+
+    name: Positional1024 = Field(
+        description="Name on the hub, or an absolute path below "
+        f"{names.CACHE_MOUNT}, where the cache is mounted."
+    )
+    served_name: Positional253 = Field(
+        description="The name that clients send in `model`. Immutable.",
+        json_schema_extra=rules(SERVED_NAME_RULE),
+    )
+    token_secret_key_ref: SecretKeyRef | None = Field(
+        default=None,
+        description="The hub's access token, for models that need one (HF_TOKEN of the engines).",
+    )
+    cache: Cache | None = Field(
+        default=None,
+        description=f"The volume mounted at {names.CACHE_MOUNT} (HF_HOME is a folder in it); "
+        "an emptyDir when left out.",
+    )
+    facts: Facts = Field(
+        default=Facts(),
+        description="What is known about the model, for the rules of vLLM's contract that depend "
+        "on it. Changes no engine.",
+    )

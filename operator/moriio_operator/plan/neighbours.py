@@ -1,0 +1,53 @@
+"""Engines of other PDDeployments on the host network: whose ports count, and who gives way.
+
+On the host network an engine shares its address with whatever else runs on its node, and which node
+that will be is the scheduler's to say. So the ports of every living engine count as held, wherever
+it runs. Within one process a lock keeps two passes from giving out the same block; two processes
+can, in the moment of a handover. The scheduler then keeps the two from one node, and the one that
+no node has yet gives way here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from moriio_operator.api.status import EngineState
+from moriio_operator.plan.engine import Engine, of_doubled_ports
+
+
+def without_doubles(engines: Sequence[Engine], neighbours: Sequence[Engine]) -> list[Engine]:
+    """Give a deployment's engines, those that give way to another as ended."""
+    return [_judged(engine, [*engines, *neighbours]) for engine in engines]
+
+
+def unplaced(engines: Iterable[Engine]) -> bool:
+    """Tell whether an engine waits for a node on the host network."""
+    return any(_waits(engine) for engine in engines)
+
+
+def _judged(engine: Engine, others: Sequence[Engine]) -> Engine:
+    if not _waits(engine):
+        return engine
+    for other in others:
+        if _precedes(other, engine):
+            return of_doubled_ports(engine, other)
+    return engine
+
+
+def _waits(engine: Engine) -> bool:
+    return engine.host_network and engine.node is None and engine.state is EngineState.PENDING
+
+
+def _precedes(other: Engine, engine: Engine) -> bool:
+    """Tell whether another engine holds the ports of one that no node has yet."""
+    if other.uid == engine.uid or not other.host_network:
+        return False
+    if not other.ports.overlaps(engine.ports):
+        return False
+    return other.node is not None or _age(other) < _age(engine)
+
+
+def _age(engine: Engine) -> tuple[datetime, str]:
+    # Creation is told in whole seconds; the uid decides between twins, the same way for both.
+    return (engine.created or datetime.min.replace(tzinfo=UTC), engine.uid)
