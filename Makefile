@@ -44,14 +44,18 @@ imports: env
 fresh: env
 	@$(BIN)/python -m generate --check
 
-# What is pure is measured, and 95 % of its lines is the least that its own tests run.
+# What is pure is measured, and 95 % of its lines is the least that its own tests run. All others run
+# beside it.
 PURE := api build contract plan
 unit: env
-	@data=$$(mktemp) && trap 'rm -f "$$data"' EXIT && export COVERAGE_FILE="$$data" && \
-	  $(BIN)/coverage run --rcfile=$(CONFIG) $(BIN)/pytest -c $(CONFIG) --rootdir=. -p no:cacheprovider -q \
-	    $(foreach part,$(PURE),tests/unit/test_$(part)_*.py) && \
-	  $(BIN)/coverage report --rcfile=$(CONFIG)
-	@$(PYTEST) -q tests/unit $(foreach part,$(PURE),--ignore-glob='*/test_$(part)_*.py')
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(PYTEST) -q tests/unit $(foreach part,$(PURE),--ignore-glob='*/test_$(part)_*.py') > "$$folder/others" 2>&1 & others=$$!; \
+	export COVERAGE_FILE="$$folder/coverage"; failed=0; \
+	$(BIN)/coverage run --rcfile=$(CONFIG) $(BIN)/pytest -c $(CONFIG) --rootdir=. -p no:cacheprovider -q \
+	    $(foreach part,$(PURE),tests/unit/test_$(part)_*.py) || failed=1; \
+	$(BIN)/coverage report --rcfile=$(CONFIG) || failed=1; \
+	wait $$others || failed=1; \
+	cat "$$folder/others"; exit $$failed
 
 test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
 	@$(PYTEST) $(PYTEST_FLAGS) tests

@@ -59,6 +59,9 @@ def test_a_flag_of_ours_is_owned(flag: str) -> None:
         "--config",
         "--config=/models/x.yaml",
         "--enable-expert-parallel",
+        "--decode-context-parallel-size=2",
+        "--dcp-kv-cache-interleave-size",
+        "--grpc",
         "--ssl-keyfile",
     ],
 )

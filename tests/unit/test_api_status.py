@@ -60,6 +60,7 @@ def test_nothing_unset_is_written() -> None:
         "portBase": 20_000,
         "ports": 4,
         "state": "Ready",
+        "served": False,
     }
 
 

@@ -75,7 +75,18 @@ def test_metadata_is_read(told: Any, tensor: int, description: Description) -> N
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", b"\xc1", msgpack.packb([1]), msgpack.packb({}), msgpack.packb(None)]
+    "frame",
+    [
+        b"",
+        b"\xc1",
+        msgpack.packb([1]),
+        msgpack.packb({}),
+        msgpack.packb(None),
+        metadata(attn_backend_name=b"\xff"),
+        metadata(kv_head_layouts=[1]),
+        metadata(kv_head_layouts={"a": []}),
+        metadata(kv_head_layouts={"a": 1}),
+    ],
 )
 def test_what_is_no_metadata_is_told_so(frame: bytes) -> None:
     with pytest.raises(ValueError, match="no metadata of a handshake"):
@@ -112,6 +123,9 @@ def test_what_a_registrar_logs_is_what_the_operator_reads(told: Description) -> 
         'event="engine serves" pod_uid=u-1 role=P',
         f'event="{DESCRIBED}" attention=GQA',
         f'event="{DESCRIBED}" pod_uid=u-1 attention=Sparse',
+        # Words of a peer that an error repeats.
+        f'event="x" error="event={DESCRIBED} pod_uid=u-1 attention=MLA"',
+        f'event="x" error="\\"event=\\"{DESCRIBED}\\" pod_uid=u-1 attention=MLA"',
     ],
 )
 def test_other_lines_tell_nothing(line: str) -> None:

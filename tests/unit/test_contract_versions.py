@@ -50,6 +50,11 @@ def test_a_version_is_its_numbers(text: str, version: Version | None) -> None:
         ("rocm/vllm:rocm7.0.0_vllm_0.24.0_20260701", Version(0, 24, 0)),
         ("rocm/vllm:7.2.1-vllm-v0.30", Version(0, 30, 0)),
         ("vllm/vllm-openai-rocm:latest", None),
+        # Somebody's own releases, of an image that is not named after vLLM.
+        ("registry/llm:0.1.5", None),
+        ("registry/team/inference:2026.11.30", None),
+        ("registry/vllm/serving:0.31.0", Version(0, 31)),
+        ("registry/llm:3-vllm0.30.0", Version(0, 30)),
         ("vllm", None),
     ],
 )

@@ -17,7 +17,7 @@ from moriio_operator.control.conditions import Verdict
 from moriio_operator.plan.compatibility import Assessment
 from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.engines import Birth, EnginePlan, Failures
-from moriio_operator.plan.ports import PortBlock, PortRange
+from moriio_operator.plan.ports import PortBlock
 from moriio_operator.plan.problem import Problem
 from moriio_operator.plan.trouble import Trouble
 
@@ -312,13 +312,19 @@ def test_what_was_not_checked_is_named() -> None:
 def test_a_version_that_nobody_states_is_asked_for() -> None:
     status, reason, message = checked(unknown=True, unchecked=("a",))
     assert (status, reason) == ("Unknown", "VersionUnstated")
-    assert message.endswith("state it in spec.engine.version; a")
+    assert message.endswith("state it in spec.engine.version (which makes a new revision); a")
 
 
 def test_a_newer_version_is_a_warning() -> None:
     status, reason, message = checked(newer=True)
     assert (status, reason) == ("False", "VersionNewer")
     assert "the rules of 0.33.0 are applied" in message
+
+
+def test_of_a_version_that_is_too_old_no_rules_are_known() -> None:
+    verdict = conditions.contract_checked(Assessment(Version(0, 19, 1)), ["x"])
+    assert (verdict.status, verdict.reason) == ("False", "VersionTooOld")
+    assert verdict.message == "no rules are known for vLLM 0.19.1"
 
 
 def test_what_engines_tell_otherwise_goes_first() -> None:
@@ -333,7 +339,6 @@ def allocated(
         revision=REVISION,
         serving=REVISION,
         births=tuple(Birth(f"p{i}", D, PortBlock(20_000 + 4 * i, 4)) for i in range(births)),
-        ports=PortRange(20_000, 20_099),
         exhausted=exhausted,
         failures=((P, NONE), (D, failures)),
         desired=((P, 1), (D, 2)),
@@ -344,9 +349,14 @@ def allocated(
 
 
 def test_engines_that_live_or_are_about_to_have_ports() -> None:
-    told = ("True", "Allocated", "every engine has its block in 20000-20099")
-    assert allocated(engine(0, P), engine(4, D)) == told
+    told = ("True", "Allocated", "every engine has its block")
+    assert allocated(engine(0, P), engine(4, D), engine(8, D)) == told
     assert allocated(births=3) == told
+
+
+def test_engines_that_wait_for_something_else_than_ports_are_not_said_to_have_some() -> None:
+    told = "2 of 3 engines have their block; the others wait for something else"
+    assert allocated(engine(0, P), engine(4, D)) == ("True", "Allocated", told)
 
 
 def test_without_engines_nothing_is_known_of_ports() -> None:
@@ -370,6 +380,13 @@ def test_ports_that_others_hold_are_told_until_the_role_serves(reason: str) -> N
         "the ports that llm-decode-0 was given are taken by others; a decode engine with other "
         "ports follows; should they all be, free some, or widen it: words"
     )
+
+
+@pytest.mark.parametrize("state", [EngineState.STARTING, EngineState.READY, EngineState.UNREADY])
+def test_once_the_successors_are_past_that_point_the_ports_are_theirs(state: EngineState) -> None:
+    last = LastFailure(pod="llm-decode-0", reason="PortInUse", message="words")
+    engines = [engine(0, P), engine(4, D, state), engine(8, D, state)]
+    assert allocated(*engines, last=last) == ("True", "Allocated", "every engine has its block")
 
 
 def test_another_end_says_nothing_about_ports() -> None:

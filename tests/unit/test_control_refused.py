@@ -223,17 +223,25 @@ async def test_ports_that_ran_out_are_told_with_the_remedy() -> None:
     allocated = operator.condition("PortsAllocated")
     assert (allocated.status, allocated.reason) == ("False", "PortsExhausted")
     assert allocated.message == (
-        "250 of 251 engines have ports: no 4 contiguous ports are free in 20000-20999, of whose "
-        "1000 ports engines hold 1000; the admin widens the chart value ports"
+        "250 of 251 engines have ports: no 4 contiguous ports are free in 20000-20999: of its "
+        "1000 ports 1000 are held by engines, or known to engines that live; the admin widens the "
+        "chart value ports"
     )
 
 
-async def test_in_a_full_range_an_ended_engine_is_cleared_away_and_followed() -> None:
+async def test_in_a_full_range_a_block_comes_back_only_when_nobody_lives_who_knows_it() -> None:
     operator = Operator(MemoryKube(resource()), ports=PortRange(20_000, 20_007))
     await operator.settle()
     dies(operator, "llm-decode-4")
     assert await operator.step() == HELD_RETRY_S
     assert operator.condition("PortsAllocated").reason == "PortsExhausted"
     await operator.settle()
-    assert living(operator) == ["llm-decode-12", "llm-prefill-0"]
+    # Its block stays back: the prefill engine knows it and would never shake hands again.
+    assert living(operator) == ["llm-prefill-0"]
+    allocated = operator.condition("PortsAllocated")
+    assert (allocated.status, allocated.reason) == ("False", "PortsExhausted")
+    assert operator.condition("Ready").status == "False"
+    dies(operator, "llm-prefill-0")
+    await operator.settle()
+    assert len(living(operator)) == 2
     assert operator.condition("PortsAllocated").status == "True"

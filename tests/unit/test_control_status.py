@@ -178,6 +178,7 @@ def test_every_incarnation_is_listed_with_its_block() -> None:
         "port_base": 20_008,
         "ports": 4,
         "state": EngineState.TERMINATING,
+        "served": False,
         "node": "n1",
         "address": "198.18.0.9",
     }

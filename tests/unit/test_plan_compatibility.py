@@ -330,6 +330,25 @@ def test_xgmi_is_refused_before_it_came() -> None:
     assert "spec.connector.backend" not in told(xgmi(), version="0.22.0")
 
 
+@pytest.mark.parametrize(
+    ("flag", "prefill", "decode"),
+    [("--dtype", "half", "float16"), ("--kv-cache-dtype", "fp8_e4m3", "FP8")],
+)
+def test_spellings_of_one_value_agree(flag: str, prefill: str, decode: str) -> None:
+    assert told(args("prefill", flag, prefill), args("decode", f"{flag}={decode}")) == ""
+
+
+def test_with_xgmi_null_may_not_take_the_affinity_away() -> None:
+    text = told(xgmi(), {"prefill": {"podTemplate": {"spec": {"affinity": None}}}})
+    assert "spec.prefill.podTemplate.spec.affinity.podAffinity: with XGMI" in text
+
+
+def test_a_tag_that_may_be_somebodys_own_count_has_a_way_out() -> None:
+    [problem] = assess(spec({"engine": {"image": "me/vllm:0.1.5"}})).problems
+    assert str(problem).startswith("spec.engine.image: vLLM 0.1.5 is older than 0.20.0")
+    assert str(problem).endswith("or state vLLM's version in spec.engine.version")
+
+
 def test_with_xgmi_a_pod_template_may_not_move_engines_apart() -> None:
     apart: Json = {"spec": {"affinity": {"podAffinity": {}}}}
     text = told(xgmi(), {"decode": {"podTemplate": apart}})

@@ -323,6 +323,29 @@ def test_an_init_container_that_failed_ends_the_engine_and_is_named() -> None:
     assert said in engine.trouble.message
 
 
+def test_a_native_sidecar_that_comes_back_ends_nothing() -> None:
+    status = {**READY, "initContainerStatuses": [init(1, "crashed", name="istio-proxy")]}
+    assert read(status).state is EngineState.READY
+
+
+def test_what_a_users_sidecar_says_on_its_way_out_is_not_vllms() -> None:
+    end = {"exitCode": 1, "reason": "Error", "message": "bind: Address already in use"}
+    trouble = read(
+        {"phase": "Failed", "containerStatuses": [container({"terminated": end}, name="log")]}
+    ).trouble
+    assert trouble is not None
+    assert trouble.reason == "Error"
+
+
+def test_a_port_that_a_webhooks_container_takes_from_the_node_is_not_the_blocks() -> None:
+    made = pod(status=unscheduled(NO_PORTS))
+    made["spec"]["containers"].append({"name": "agent", "ports": [{"hostPort": 9100}]})
+    engine = from_pod(made)
+    assert engine is not None
+    assert engine.state is EngineState.PENDING
+    assert engine.trouble == Trouble("Unschedulable", NO_PORTS)
+
+
 def test_one_that_did_its_work_ends_nothing() -> None:
     assert read({**READY, "initContainerStatuses": [init(0)]}).state is EngineState.READY
 

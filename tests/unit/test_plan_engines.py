@@ -268,7 +268,8 @@ def test_when_ports_run_out_those_that_fit_are_planned_and_the_rest_is_told() ->
     plan = planner.plan(wish(2, 2), Status(), [], REVISION, Room(TWELVE, SIZES), NOW)
     assert born(plan) == ["llm-prefill-0", "llm-prefill-4", "llm-decode-8"]
     assert plan.exhausted == (
-        "no 4 contiguous ports are free in 20000-20011, of whose 12 ports engines hold 12"
+        "no 4 contiguous ports are free in 20000-20011: of its 12 ports 12 are held by engines, or "
+        "known to engines that live"
     )
 
 

@@ -12,7 +12,6 @@ from moriio_operator.plan.ports import (
     PortRange,
     PortsExhaustedError,
     allocate,
-    resumed,
 )
 
 SMALL = PortRange(20_000, 20_049)
@@ -124,7 +123,10 @@ def test_a_hole_that_is_too_small_is_stepped_over(room: int) -> None:
 def test_a_full_range_says_what_was_wanted_where_and_who_holds_it() -> None:
     ports = PortRange(20_000, 20_007)
     living = [PortBlock(20_000, 4), PortBlock(20_004, 4)]
-    message = "no 4 contiguous ports are free in 20000-20007, of whose 8 ports engines hold 8"
+    message = (
+        "no 4 contiguous ports are free in 20000-20007: of its 8 ports 8 are held by engines, or "
+        "known to engines that live"
+    )
     with pytest.raises(PortsExhaustedError, match=message):
         allocate(8, 4, ports, HeldPorts(ports, living))
 
@@ -147,36 +149,3 @@ def test_what_is_held_outside_of_the_range_does_not_count() -> None:
     held = HeldPorts(ports, [PortBlock(19_998, 4), PortBlock(20_008, 9), PortBlock(30_000, 4)])
     assert len(held) == 4
     assert allocate(0, 6, ports, held).ports == PortBlock(20_002, 6)
-
-
-RANGES = st.builds(
-    lambda start, length: PortRange(start, start + length - 1),
-    st.integers(20_000, 20_030),
-    st.integers(8, 60),
-)
-
-
-@given(st.integers(0, 10**6), RANGES, RANGES)
-def test_in_another_range_the_cursor_goes_on_at_the_port_where_it_stands(
-    cursor: int, before: PortRange, ports: PortRange
-) -> None:
-    stands = before.start + cursor % before.length
-    after = resumed(cursor, before, ports)
-    assert cursor <= after < cursor + ports.length or before == ports
-    goes_on = ports.start + after % ports.length
-    assert goes_on == (stands if ports.start <= stands <= ports.end else ports.start)
-
-
-def test_in_the_same_range_or_one_that_nobody_recorded_the_cursor_stays() -> None:
-    assert resumed(77, SMALL, SMALL) == 77
-    assert resumed(77, None, SMALL) == 77
-
-
-def test_a_narrowed_range_does_not_give_out_again_what_was_used_last() -> None:
-    wide, narrow = PortRange(20_000, 20_099), PortRange(20_000, 20_029)
-    last = allocate(1_004, 4, wide, NOBODY)
-    assert last.ports.base == 20_004
-    following = allocate(resumed(last.cursor, wide, narrow), 4, narrow, NOBODY)
-    assert following.ports.base == 20_008
-    # Without a record the same cursor would stand for a port that was used a moment ago.
-    assert narrow.start + last.cursor % narrow.length == 20_018

@@ -29,11 +29,16 @@ ROCE_RULE = rule(
 # Kubernetes gives every pod of a namespace variables about each Service of it, and a Service `vllm`
 # is VLLM_PORT=tcp://..., which vLLM (0.20 to 0.33, `envs.py`) takes for a number and ends. Ours are
 # told not to take them; the user's own vLLM pods are not.
-SERVICE_NAME_RULE = rule(
-    f"!(self.metadata.name in {list(names.VLLM_SERVICES)})",
-    "metadata.name must not be one of " + ", ".join(names.VLLM_SERVICES) + ": its Service "
-    "would give every other vLLM pod of the namespace a port variable that vLLM ends of: rename it",
-)
+SERVICE_NAME_RULE = {
+    **rule(
+        # One that is there already lives on: refused, not even its status could be written.
+        f"oldSelf.hasValue() || !(self.metadata.name in {list(names.VLLM_SERVICES)})",
+        "metadata.name must not be one of " + ", ".join(names.VLLM_SERVICES) + ": its Service "
+        "would give every other vLLM pod of the namespace a port variable that vLLM ends of: "
+        "rename it",
+    ),
+    "optionalOldSelf": True,
+}
 XGMI_RULE = rule(
     "self.connector.backend != 'XGMI' || self.network.mode == 'Host'",
     "spec.connector.backend: XGMI hands GPU memory from process to process, which needs the host's "

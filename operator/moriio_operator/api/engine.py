@@ -64,7 +64,8 @@ class Engine(ApiModel):
     ) = Field(
         default=None,
         description="Version of vLLM in the image, such as 0.33.0, which decides the rules that "
-        "hold; when left out it is read from the image's tag.",
+        "hold; when left out it is read from the tag of an image that is named after vllm. "
+        "Another one makes a new revision.",
     )
     image_pull_secrets: list[PullSecret] = Field(
         default_factory=list,

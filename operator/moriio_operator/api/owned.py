@@ -25,6 +25,10 @@ OWNED_FLAGS = {
     "--data-parallel-size-local": "use parallelism.dataLocal",
     "--data-parallel-start-rank": "use parallelism.dataLocal; an engine is one pod",
     "--enable-expert-parallel": "use parallelism.expert",
+    "--cp-kv-cache-interleave-size": "remove it; MoRIIO knows no context ranks",
+    "--dcp-kv-cache-interleave-size": "remove it; MoRIIO knows no context ranks",
+    "--decode-context-parallel-size": "use parallelism.tensor; MoRIIO knows no context ranks",
+    "--grpc": "remove it; routers and probes speak HTTP",
     "--headless": "remove it; an engine is one pod and has the API server",
     "--host": "remove it; routers and probes come from outside of the pod",
     # Replaces the connector: healthy engines that carry no KV cache.

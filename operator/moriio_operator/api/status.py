@@ -33,13 +33,6 @@ class ConditionType(StrEnum):
     READY = "Ready"
 
 
-class Ports(ApiModel):
-    """A range of ports, both ends included."""
-
-    start: int = Field(description="First port.")
-    end: int = Field(description="Last port.")
-
-
 class Condition(ApiModel):
     """One condition, as Kubernetes defines them."""
 
@@ -77,11 +70,25 @@ class EngineStatus(ApiModel):
     port_base: int = Field(description="First port of its block.")
     ports: int = Field(description="Number of ports in its block.")
     state: EngineState = Field(description="How far it is.")
+    served: bool = Field(
+        default=False, description="Whether it ever served, so that its peers may know its ports."
+    )
     node: Annotated[str, StringConstraints(max_length=253)] | None = Field(
         default=None, description="The node that it runs on."
     )
     address: Annotated[str, StringConstraints(max_length=64)] | None = Field(
         default=None, description="Its address."
+    )
+
+
+class RetiredPorts(ApiModel):
+    """The block of an engine that is gone."""
+
+    base: int = Field(description="First port of the block.")
+    ports: int = Field(description="Number of ports in the block.")
+    until: int = Field(
+        description="Kept back until no engine lives whose serial, the number in its name, is "
+        "smaller."
     )
 
 
@@ -153,8 +160,12 @@ class Status(ApiModel):
         description="Ports handed out so far; never goes back. Modulo the range it is the next "
         "block.",
     )
-    port_range: Ports | None = Field(
-        default=None, description="The range that `portCursor` is counted in."
+    retired_ports: list[RetiredPorts] = Field(
+        default_factory=list,
+        max_length=256,
+        description="Blocks of engines that are gone, kept back while an engine lives that may "
+        "know them.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     revision: Annotated[str, StringConstraints(max_length=63)] | None = Field(
         default=None,

@@ -9,6 +9,8 @@ from moriio_operator.api import names
 from moriio_operator.build.restricted import RESTRICTED
 from moriio_operator.contract.ports import placeholder
 
+_SMALL = {"cpu": "500m", "memory": "128Mi"}
+
 
 def network(offsets: Mapping[str, int], image: str) -> dict[str, Any]:
     """Give the part of a pod's spec that puts it on the host network.
@@ -29,6 +31,9 @@ def network(offsets: Mapping[str, int], image: str) -> dict[str, Any]:
                 "image": image,
                 "args": arguments,
                 "securityContext": RESTRICTED,
+                # As much as its engine asks for at the least, so it costs nothing; and as much as
+                # it may use, so that a pod that is guaranteed its resources stays so.
+                "resources": {"requests": _SMALL, "limits": _SMALL},
                 "terminationMessagePolicy": "FallbackToLogsOnError",
             }
         ],

@@ -15,7 +15,6 @@ from moriio_operator import __version__
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.names import ROLES, Role
-from moriio_operator.api.network import Network
 from moriio_operator.build.engine import engine_template
 from moriio_operator.build.incarnation import block_size
 from moriio_operator.build.metadata import metadata
@@ -45,11 +44,6 @@ class Sealed:
     def router(self) -> dict[str, Any]:
         """The pod template of the routers."""
         return self.templates[_ROUTER]
-
-    @property
-    def network(self) -> Network:
-        """The network that was asked for then."""
-        return Network.model_validate(self.spec["network"])
 
     @property
     def host_network(self) -> bool:

@@ -24,6 +24,8 @@ HANDSHAKE_REQUEST = b"get_meta_msg"
 
 # What a registrar's log calls it.
 DESCRIBED = "engine described"
+# The first words of a line are the log's own; what others said stands behind them, in quotes.
+_EVENT = re.compile(rf'^[^"]*event="{DESCRIBED}" ')
 _WORD = re.compile(r"(?P<key>[a-z_]+)=(?P<value>[^\s\"]*)")
 _VERSION_LINE = re.compile(r"Initializing a V1 LLM engine \(v(?P<version>[^)]+)\)")
 
@@ -46,10 +48,14 @@ def from_handshake(metadata: bytes, tensor: int) -> Description:
         ValueError: it is no such message.
     """
     try:
-        told = msgpack.unpackb(metadata, raw=True, strict_map_key=False)
-        backend = told[b"attn_backend_name"].decode()
-    except (msgpack.UnpackException, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"no metadata of a handshake: {error!r}") from error
+        return _described(msgpack.unpackb(metadata, raw=True, strict_map_key=False), tensor)
+    except (msgpack.UnpackException, LookupError, TypeError, ValueError, AttributeError) as error:
+        # Without its words, which are the peer's bytes.
+        raise ValueError(f"no metadata of a handshake ({type(error).__name__})") from None
+
+
+def _described(told: Any, tensor: int) -> Description:
+    backend = told[b"attn_backend_name"].decode()
     attention = Attention.MLA if "MLA" in backend.upper() else Attention.GQA
     heads, states = told.get(b"kv_head_layouts") or {}, told.get(b"mamba_state_layouts") or {}
     if not heads and not states:
@@ -70,9 +76,10 @@ def words(told: Description) -> dict[str, str]:
 
 def of_line(line: str) -> tuple[str, Description] | None:
     """Read a line of a registrar's log: whose it is, as a pod's uid, and what was told."""
-    if DESCRIBED not in line:
+    event = _EVENT.search(line)
+    if event is None:
         return None
-    found = dict(_WORD.findall(line))
+    found = dict(_WORD.findall(line[event.end() :]))
     uid, attention = found.get("pod_uid"), found.get("attention")
     if not uid or attention not in {"", *Attention}:
         return None

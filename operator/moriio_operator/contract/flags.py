@@ -81,6 +81,9 @@ REFUSED: tuple[Refused, ...] = (
     ),
 )  # fmt: skip
 
+# Other spellings of the same value (vllm.config.model, `_STR_DTYPE_TO_TORCH_DTYPE`; CacheDType).
+SPELLINGS = {"half": "float16", "float": "float32", "fp8": "fp8_e4m3"}
+
 AGREED: tuple[Agreed, ...] = (
     Agreed(
         "--kv-cache-dtype", "the bytes of a block are copied as they are",

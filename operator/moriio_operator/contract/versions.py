@@ -21,6 +21,11 @@ class Version:
     minor: int
     patch: int = 0
 
+    @property
+    def minor_release(self) -> tuple[int, int]:
+        """The release without its patches."""
+        return (self.major, self.minor)
+
     def __str__(self) -> str:
         """Give it as vLLM writes it."""
         return f"{self.major}.{self.minor}.{self.patch}"
@@ -67,10 +72,14 @@ def parse(text: str) -> Version | None:
 
 
 def of_image(image: str) -> Version | None:
-    """Read the version from an image's tag, if it has one that tells it."""
-    reference = image.split("@", 1)[0].rsplit("/", 1)[-1]
-    _, _, tag = reference.partition(":")
-    return _version(_NAMED.search(tag)) or parse(tag)
+    """Read the version from an image's tag, if it has one that tells it.
+
+    The tag of an image that is not named after vLLM counts somebody's own releases.
+    """
+    folder, _, reference = image.split("@", 1)[0].rpartition("/")
+    name, _, tag = reference.partition(":")
+    found = _version(_NAMED.search(tag))
+    return parse(tag) if found is None and "vllm" in f"{folder}/{name}" else found
 
 
 def stated(engine: Engine) -> Version | None:

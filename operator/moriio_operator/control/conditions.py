@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import Condition, ConditionType, EngineState
+from moriio_operator.contract.versions import OLDEST
 from moriio_operator.plan import backoff
 from moriio_operator.plan.compatibility import Assessment
 from moriio_operator.plan.engine import Engine
@@ -21,6 +22,7 @@ from moriio_operator.plan.problem import Problem
 from moriio_operator.plan.trouble import HOST_PORT_TAKEN, PORT_IN_USE
 
 _LONGEST = 4096
+_PLACED = (EngineState.STARTING, EngineState.READY, EngineState.UNREADY)
 _PORT_TROUBLE = (HOST_PORT_TAKEN, PORT_IN_USE)
 _READY_TYPES = {Role.PREFILL: ConditionType.PREFILL_READY, Role.DECODE: ConditionType.DECODE_READY}
 
@@ -54,6 +56,8 @@ def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verd
     `differences` are facts that engines tell otherwise: what was checked with them was not.
     """
     kind, version = ConditionType.CONTRACT_CHECKED, assessment.version
+    if version < OLDEST:
+        return Verdict(kind, "False", "VersionTooOld", f"no rules are known for vLLM {version}")
     if differences:
         return Verdict(kind, "False", "FactsDiffer", "; ".join(differences))
     notes = "; ".join(assessment.unchecked)
@@ -66,7 +70,7 @@ def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verd
     if assessment.unknown:
         text = (
             f"the image's tag does not tell vLLM's version, so the rules of {version} are applied: "
-            "state it in spec.engine.version"
+            "state it in spec.engine.version (which makes a new revision)"
         )
         return Verdict(kind, "Unknown", "VersionUnstated", "; ".join(filter(None, (text, notes))))
     if notes:
@@ -76,7 +80,7 @@ def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verd
 
 
 def ports_allocated(plan: EnginePlan, engines: Sequence[Engine], remedy: str) -> Verdict:
-    """Say whether every engine has a block of ports that is its own; `remedy` widens the range."""
+    """Say whether every engine has a block of ports that is its own; `remedy` makes more room."""
     kind = ConditionType.PORTS_ALLOCATED
     held = sum(1 for engine in engines if not engine.leaves) + len(plan.births)
     wanted = sum(count for _, count in plan.desired)
@@ -85,7 +89,7 @@ def ports_allocated(plan: EnginePlan, engines: Sequence[Engine], remedy: str) ->
         return Verdict(kind, "False", "PortsExhausted", text)
     for role, failures in plan.failures:
         last = failures.last
-        if last is not None and last.reason in _PORT_TROUBLE:
+        if last is not None and last.reason in _PORT_TROUBLE and not _past(plan, engines, role):
             text = (
                 f"the ports that {last.pod} was given are taken by others; a {role.value} engine "
                 f"with other ports follows; should they all be, free some, or {remedy}: "
@@ -94,9 +98,16 @@ def ports_allocated(plan: EnginePlan, engines: Sequence[Engine], remedy: str) ->
             return Verdict(kind, "False", last.reason, text)
     if not held:
         return Verdict(kind, "Unknown", "NoEngines", "no engine has asked for ports yet")
-    if plan.ports is None:
-        return Verdict(kind, "True", "Allocated", "every engine has its block")
-    return Verdict(kind, "True", "Allocated", f"every engine has its block in {plan.ports}")
+    if held < wanted:
+        text = f"{held} of {wanted} engines have their block; the others wait for something else"
+        return Verdict(kind, "True", "Allocated", text)
+    return Verdict(kind, "True", "Allocated", "every engine has its block")
+
+
+def _past(plan: EnginePlan, engines: Sequence[Engine], role: Role) -> bool:
+    """Tell whether engines of a role have got as far as only those do whose ports are theirs."""
+    placed = sum(1 for engine in engines if engine.role is role and engine.state in _PLACED)
+    return placed >= plan.desired_of(role)
 
 
 def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Failures) -> Verdict:

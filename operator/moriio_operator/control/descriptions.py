@@ -2,8 +2,8 @@
 
 An engine's own log tells vLLM's version; the registrar beside a router asks the handshake and logs
 the answer. Both are read once an engine, and only where there is a statement to compare with. An
-engine that could not be heard is asked about again, a few times and then with the passes that come
-anyway: a comparison is a service to the user, and nothing waits for it.
+engine that could not be heard is asked about again after a while, a few times by itself and then
+with the passes that come anyway. What was heard counts for as long as its pod is there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -37,16 +38,29 @@ log = structlog.get_logger(__name__)
 _HEAD_BYTES = 65_536
 _REGISTRAR_LINES = 1_000
 AGAIN_S = 10.0
-_TRIES = 3
+# So often a pass is asked for, to hear one that was not heard.
+_WAKES = 3
+# Logs that are read at a time: after a restart of the operator every engine is to be heard.
+_AT_ONCE = 8
 
 
 @dataclass(slots=True)
 class _Heard:
-    """What was heard of one engine, and how often it was tried."""
+    """What was heard of one engine, and when it was tried last."""
 
     version: Version | None = None
     description: Description | None = None
     tries: int = 0
+    tried: datetime | None = None
+
+    def lacks(self, facts: Facts, version: Version | None) -> bool:
+        """Tell whether something that is stated cannot be compared yet."""
+        unknown = version is not None and self.version is None
+        return unknown or (facts != Facts() and self.description is None)
+
+    def due(self, now: datetime) -> bool:
+        """Tell whether it is time to try again."""
+        return self.tried is None or now - self.tried >= timedelta(seconds=AGAIN_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +81,33 @@ class Descriptions:
         """Forget a PDDeployment that is gone."""
         self._heard.pop(key, None)
 
-    async def compare(self, kube: Kube, owner: Owner, engines: Sequence[Engine]) -> Comparison:
+    async def compare(
+        self, kube: Kube, owner: Owner, engines: Sequence[Engine], now: datetime
+    ) -> Comparison:
         """Hear those engines that serve and were not heard yet; compare what all of them told."""
         facts, version = owner.spec.model.facts, stated(owner.spec.engine)
-        serving = [engine for engine in engines if engine.state is EngineState.READY]
-        if (facts == Facts() and version is None) or not serving:
+        if facts == Facts() and version is None:
             return Comparison()
         key = Key(owner.namespace, owner.name)
         before = self._heard.get(key, {})
-        heard = self._heard[key] = {e.uid: before.get(e.uid, _Heard()) for e in serving}
-        if version is not None:
-            await _hear_versions(kube, owner, serving, heard)
-        if facts != Facts():
-            await _hear_descriptions(kube, owner, heard)
-        missing = [
-            each
-            for each in heard.values()
-            if (version is not None and each.version is None)
-            or (facts != Facts() and each.description is None)
+        heard = self._heard[key] = {e.uid: before.get(e.uid, _Heard()) for e in engines}
+        lacking = [
+            engine
+            for engine in engines
+            if engine.state is EngineState.READY and heard[engine.uid].lacks(facts, version)
         ]
-        for each in missing:
-            each.tries += 1
-        again = any(each.tries <= _TRIES for each in missing)
+        due = [engine for engine in lacking if heard[engine.uid].due(now)][:_AT_ONCE]
+        for engine in due:
+            heard[engine.uid].tried = now
+            heard[engine.uid].tries += 1
+        if version is not None:
+            await _hear_versions(kube, owner, due, heard)
+        if facts != Facts() and due:
+            await _hear_descriptions(kube, owner, heard)
+        again = any(
+            heard[engine.uid].lacks(facts, version) and heard[engine.uid].tries <= _WAKES
+            for engine in lacking
+        )
         found = _differences(facts, version, heard.values())
         return Comparison(found, AGAIN_S if again else None)
 
@@ -97,10 +116,12 @@ def _differences(facts: Facts, version: Version | None, heard: Iterable[_Heard])
     """Name each difference once, however many engines tell it."""
     found: dict[str, None] = {}
     for each in heard:
-        if version is not None and each.version not in (None, version):
+        told = each.version
+        # A build between two releases counts on from the one before.
+        if version is not None and told is not None and told.minor_release != version.minor_release:
             text = (
-                f"vLLM's version is stated as {version}, and the engine tells {each.version}: "
-                "correct spec.engine.version"
+                f"vLLM's version is stated as {version}, and the engine tells {told}: correct "
+                "spec.engine.version"
             )
             found[text] = None
         if each.description is not None:
@@ -111,7 +132,7 @@ def _differences(facts: Facts, version: Version | None, heard: Iterable[_Heard])
 async def _hear_versions(
     kube: Kube, owner: Owner, engines: Sequence[Engine], heard: dict[str, _Heard]
 ) -> None:
-    unheard = [e for e in engines if heard[e.uid].version is None and heard[e.uid].tries <= _TRIES]
+    unheard = [engine for engine in engines if heard[engine.uid].version is None]
     # Side by side: those on a dead node take their time to be given up.
     texts = await asyncio.gather(*(_head(kube, owner, engine.pod) for engine in unheard))
     for engine, text in zip(unheard, texts, strict=True):
@@ -127,15 +148,12 @@ async def _head(kube: Kube, owner: Owner, pod: str) -> str:
 
 
 async def _hear_descriptions(kube: Kube, owner: Owner, heard: dict[str, _Heard]) -> None:
-    wanting = [e for e in heard.values() if e.description is None and e.tries <= _TRIES]
-    if not wanting:
-        return
     for router in await _routers(kube, owner):
         for line in (await _registrar_log(kube, owner, router)).splitlines():
             told = of_line(line)
             if told is not None and told[0] in heard:
                 heard[told[0]].description = told[1]
-        if all(each.description is not None for each in wanting):
+        if all(each.description is not None for each in heard.values()):
             return
 
 

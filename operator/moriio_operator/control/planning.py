@@ -12,7 +12,6 @@ from datetime import datetime
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.network import Network
 from moriio_operator.api.status import Status
 from moriio_operator.build.incarnation import incarnation
 from moriio_operator.build.sealed import Sealed
@@ -30,6 +29,10 @@ from moriio_operator.plan.network import port_range
 from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.ports import PortRange
 from moriio_operator.plan.problem import Problem
+
+# On the host network all others wait while one pass creates its engines.
+_HOST_BIRTHS = 16
+_REST_S = 0.1
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ class Planning:
                 self.status,
                 self.engines,
                 self.wished,
-                self._room(seal, self.owner.spec.network),
+                self._room(seal),
                 self.now,
             ),
         )
@@ -69,11 +72,13 @@ class Planning:
         if not seal.host_network or not (plan.births or unplaced(self.engines)):
             return plan
         self.engines = without_doubles(self.engines, await self.around.look())
-        return planned()
+        return _first(planned(), _HOST_BIRTHS)
 
-    def _room(self, seal: Sealed, network: Network) -> Room:
+    def _room(self, seal: Sealed) -> Room:
+        """Say where ports are found; the range is today's, whatever revision they are for."""
         others = [engine.ports for engine in self.around.engines]
-        return Room(port_range(network, self.ports), seal.sizes(), others)
+        ports = port_range(self.owner.spec.network, self.ports)
+        return Room(ports, seal.sizes(), others)
 
     async def keep(self) -> EnginePlan:
         """Keep whole what ran, while the spec cannot be acted on; but not against the admin."""
@@ -90,7 +95,7 @@ class Planning:
                 self.status,
                 self.engines,
                 recorded,
-                self._room(engines, engines.network),
+                self._room(engines),
                 self.now,
             ),
         )
@@ -128,10 +133,8 @@ class Planning:
             problems += verdict.over_quota
         wake_s = HELD_RETRY_S if frees and verdict.over_quota else plan.wake_after_s
         births = tuple(b for b in plan.births if b.role not in verdict.refused)
-        counted = plan if births else self.hold()
-        return replace(
-            plan, births=births, cursor=counted.cursor, ports=counted.ports, wake_after_s=wake_s
-        )
+        cursor = plan.cursor if births else self.hold().cursor
+        return replace(plan, births=births, cursor=cursor, wake_after_s=wake_s)
 
     def _samples(self, plan: EnginePlan) -> list[Object]:
         """Build an engine a role of the revision to come, before the old one is stopped for it."""
@@ -147,3 +150,11 @@ class Planning:
             )
             for role in names.ROLES
         ]
+
+
+def _first(plan: EnginePlan, most: int) -> EnginePlan:
+    """Give a plan of so many births at most; the next pass goes on with the rest."""
+    if len(plan.births) <= most:
+        return plan
+    births = plan.births[:most]
+    return replace(plan, births=births, cursor=births[-1].cursor, wake_after_s=_REST_S)

@@ -127,7 +127,7 @@ class _Pass:
         planning = self.planning
         planning.engines = await with_logs(self.kube, self.owner, self.status, planning.engines)
         self.comparison = await self.settings.descriptions.compare(
-            self.kube, self.owner, planning.engines
+            self.kube, self.owner, planning.engines, self.now
         )
         problems = validate(self.owner, self.settings.policy, self.settings.ports)
         plan = None if problems else await planning.wish(problems)

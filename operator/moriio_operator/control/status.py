@@ -18,7 +18,6 @@ from moriio_operator.api.status import (
     ConditionType,
     EngineState,
     EngineStatus,
-    Ports,
     RevisionStatus,
     RoleStatus,
     Status,
@@ -31,8 +30,8 @@ from moriio_operator.plan.compatibility import assess
 from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.engines import EnginePlan
 from moriio_operator.plan.network import remedy
-from moriio_operator.plan.ports import PortRange
 from moriio_operator.plan.problem import Problem
+from moriio_operator.plan.retired import served
 
 # False, they keep nothing from serving.
 _ASIDE = (ConditionType.PROGRESSING, ConditionType.CONTRACT_CHECKED)
@@ -63,14 +62,14 @@ def report(
     return Status(
         observed_generation=owner.generation,
         port_cursor=plan.cursor,
-        port_range=_range(plan.ports),
+        retired_ports=list(plan.retired),
         revision=plan.revision,
         endpoint=endpoint(owner),
         summary=_summary(plan, engines, made),
         conditions=made,
         revisions=_revisions(seals),
         roles=[_role(role, engines, plan) for role in ROLES],
-        engines=[_engine(engine) for engine in _sorted(engines)],
+        engines=[_engine(engine, old) for engine in _sorted(engines)],
     )
 
 
@@ -143,11 +142,7 @@ def _role(role: Role, engines: Sequence[Engine], plan: EnginePlan) -> RoleStatus
     )
 
 
-def _range(ports: PortRange | None) -> Ports | None:
-    return None if ports is None else Ports(start=ports.start, end=ports.end)
-
-
-def _engine(engine: Engine) -> EngineStatus:
+def _engine(engine: Engine, old: Status) -> EngineStatus:
     return EngineStatus(
         pod=engine.pod,
         role=engine.role.value,
@@ -155,6 +150,7 @@ def _engine(engine: Engine) -> EngineStatus:
         port_base=engine.ports.base,
         ports=engine.ports.size,
         state=engine.state,
+        served=served(engine, old),
         node=engine.node,
         address=engine.address,
     )

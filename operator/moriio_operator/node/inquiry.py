@@ -28,6 +28,7 @@ Tell: TypeAlias = Callable[[str, Description], None]
 
 TIMEOUT_S = 5.0
 TRIES = 3
+_MOST_BYTES = 64 * 2**20
 
 
 class Inquiry:
@@ -66,6 +67,8 @@ class Inquiry:
     async def _answer(self, address: str, tensor: int) -> Description:
         with self._context.socket(zmq.DEALER) as asking:
             asking.setsockopt(zmq.LINGER, 0)
+            # Whatever answers there must not fill this process's memory.
+            asking.setsockopt(zmq.MAXMSGSIZE, _MOST_BYTES)
             asking.connect(f"tcp://{address}")
             async with asyncio.timeout(TIMEOUT_S):
                 await asking.send(HANDSHAKE_REQUEST)

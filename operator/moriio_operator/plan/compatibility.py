@@ -66,9 +66,11 @@ def assess(spec: Spec) -> Assessment:
 
 
 def _too_old(spec: Spec, version: Version) -> Problem:
-    path = "spec.engine.image" if spec.engine.version is None else "spec.engine.version"
+    by_tag = spec.engine.version is None
+    path = "spec.engine.image" if by_tag else "spec.engine.version"
     text = (
         f"vLLM {version} is older than {OLDEST}, the oldest that is supported: its connector does "
         "not find its peers by what vllm-router sends: use a newer image"
+        + (", or state vLLM's version in spec.engine.version" if by_tag else "")
     )
     return Problem(TOO_OLD, path, text)

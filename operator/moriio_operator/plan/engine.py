@@ -93,7 +93,7 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
     else:
         state = _state(metadata, status)
         trouble = trouble_of(status, state)
-    portless = misses_ports(status) if state is EngineState.PENDING else None
+    portless = misses_ports(pod) if state is EngineState.PENDING else None
     if portless is not None:
         # It would wait for as long as the others hold them; another block may be free at once.
         state, trouble = EngineState.ENDED, portless
@@ -138,7 +138,8 @@ def with_last_words(engine: Engine, log: str) -> Engine:
     """Give a mute engine with the end of its log as its last words."""
     if engine.trouble is None or not log.strip():
         return engine
-    return replace(engine, trouble=heard(engine.trouble, log), mute=None)
+    trouble = heard(engine.trouble, log, of_ours=engine.mute == names.CONTAINER_ENGINE)
+    return replace(engine, trouble=trouble, mute=None)
 
 
 def _relabelled(role: str) -> Trouble:

@@ -15,7 +15,13 @@ from datetime import datetime
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import ROLES, Role
-from moriio_operator.api.status import EngineState, LastFailure, RoleStatus, Status
+from moriio_operator.api.status import (
+    EngineState,
+    LastFailure,
+    RetiredPorts,
+    RoleStatus,
+    Status,
+)
 from moriio_operator.plan import backoff
 from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.ports import (
@@ -24,8 +30,8 @@ from moriio_operator.plan.ports import (
     PortRange,
     PortsExhaustedError,
     allocate,
-    resumed,
 )
+from moriio_operator.plan.retired import retired
 
 DRAIN_LOOK_S = 30.0
 
@@ -37,6 +43,8 @@ class Birth:
     pod: str
     role: Role
     ports: PortBlock
+    # Where the cursor stands after it.
+    cursor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +80,8 @@ class EnginePlan:
     cursor: int = 0
     failures: tuple[tuple[Role, Failures], ...] = ()
     desired: tuple[tuple[Role, int], ...] = ()
-    # The range that the cursor was counted in last.
-    ports: PortRange | None = None
+    # Blocks of engines that are gone, kept back for the sake of those that live.
+    retired: tuple[RetiredPorts, ...] = ()
     # Why fewer engines are born than are missing: no ports; empty if that is not so.
     exhausted: str = ""
     wake_after_s: float | None = None
@@ -151,6 +159,8 @@ def _standing(
     """Take stock: which revision serves, who ended, what the crash records are."""
     ended = newly_ended(status, engines)
     old = [engine for engine in engines if engine.revision != revision]
+    # The status may have been lost, with a restored backup say; what lives is a record too.
+    cursor = max(status.port_cursor, *(e.serial + e.ports.size for e in engines), 0)
     failures = (
         (role, _failures(role, status, revision, engines, ended, desired[role], now))
         for role in ROLES
@@ -159,17 +169,11 @@ def _standing(
         revision=revision,
         serving=old[0].revision if old else revision,
         newly_ended=ended,
-        # The status may have been lost, with a restored backup say; what lives is a record too.
-        cursor=max(status.port_cursor, *(e.serial + e.ports.size for e in engines), 0),
-        ports=_counted_in(status),
+        cursor=cursor,
+        retired=retired(status, engines, cursor),
         failures=tuple(failures),
         desired=tuple(desired.items()),
     )
-
-
-def _counted_in(status: Status) -> PortRange | None:
-    given = status.port_range
-    return None if given is None else PortRange(given.start, given.end)
 
 
 def _fill(
@@ -183,9 +187,10 @@ def _fill(
     stops = [engine for engine in engines if engine.state is EngineState.ENDED]
     births: list[Birth] = []
     waits: list[float] = []
-    cursor, exhausted = resumed(base.cursor, base.ports, room.ports), ""
+    cursor, exhausted = base.cursor, ""
     # A stopping engine may still be known to its peers, so its block counts as held.
-    held = HeldPorts(room.ports, (*(engine.ports for engine in engines), *room.others))
+    known = (PortBlock(block.base, block.ports) for block in base.retired)
+    held = HeldPorts(room.ports, (*(engine.ports for engine in engines), *known, *room.others))
     for role in ROLES:
         wanted = base.desired_of(role)
         alive = [e for e in engines if e.role is role and not e.leaves]
@@ -205,15 +210,13 @@ def _fill(
                 break
             held.add(given.ports)
             cursor = given.cursor
-            births.append(
-                Birth(names.engine_pod(owner.name, role, given.serial), role, given.ports)
-            )
+            pod = names.engine_pod(owner.name, role, given.serial)
+            births.append(Birth(pod, role, given.ports, cursor))
     return replace(
         base,
         stops=tuple(stops),
         births=tuple(births),
         cursor=cursor,
-        ports=room.ports,
         wake_after_s=min(waits, default=None),
         exhausted=exhausted,
     )

@@ -124,7 +124,8 @@ def agreement(case: Case) -> Iterator[Problem]:
         if flag.state_only and not case.state:
             continue
         found = {role: flags.given(case.args(role), flag.name) for role in ROLES}
-        alike = {(value or flag.default).lower() for value in found.values()}
+        values = [(value or flag.default).lower() for value in found.values()]
+        alike = {flags.SPELLINGS.get(value, value) for value in values}
         if len(alike) > 1:
             told = " and ".join(
                 f"{'none' if value is None else value} in spec.{role}.args"

@@ -4,7 +4,7 @@ vLLM's peers key their sessions by `host_ip:handshake_port` and never shake hand
 engine that comes back at an address and port that a living peer knows breaks every transfer while
 all health checks stay green. Addresses come back (the node's own on the host network, recycled ones
 on the pod network), so ports must not: each incarnation gets the next block, and a block returns
-only after the whole range was used.
+only after the whole range was used, and not while an engine lives that may know it (`retired`).
 
 The cursor counts ports handed out since the beginning, without a bound: modulo the range it gives
 the block, and as it is it makes a pod name that never comes twice.
@@ -113,19 +113,6 @@ def allocate(cursor: int, size: int, ports: PortRange, held: HeldPorts) -> Alloc
             return Allocation(PortBlock(ports.start + offset, size), serial, serial + size)
         serial += taken - offset + 1
     raise PortsExhaustedError(
-        f"no {size} contiguous ports are free in {ports}, of whose {ports.length} ports engines "
-        f"hold {len(held)}"
+        f"no {size} contiguous ports are free in {ports}: of its {ports.length} ports {len(held)} "
+        "are held by engines, or known to engines that live"
     )
-
-
-def resumed(cursor: int, before: PortRange | None, ports: PortRange) -> int:
-    """Give the cursor for a range that may be another than the one that it was counted in.
-
-    Its place modulo another range could be any port, also one that was in use a moment ago. It
-    goes on where it stands as a port, so what was used longest ago still comes first.
-    """
-    if before is None or before == ports:
-        return cursor
-    port = before.start + cursor % before.length
-    offset = port - ports.start if ports.start <= port <= ports.end else 0
-    return cursor + (offset - cursor) % ports.length

@@ -36,8 +36,11 @@ def _affinity(case: Case) -> Iterator[Problem]:
     """Check that nothing takes the place of what keeps the engines on one node."""
     for role in ROLES:
         inner = (case.spec.role(role).pod_template or {}).get("spec")
-        affinity = inner.get("affinity") if isinstance(inner, dict) else None
-        if isinstance(affinity, dict) and "podAffinity" in affinity:
+        if not isinstance(inner, dict) or "affinity" not in inner:
+            continue
+        # Null, merged, would take it away.
+        affinity = inner["affinity"]
+        if not isinstance(affinity, dict) or "podAffinity" in affinity:
             yield problem(
                 f"spec.{role}.podTemplate.spec.affinity.podAffinity",
                 "with XGMI the operator keeps all engines on one node by it: remove it",

@@ -58,6 +58,22 @@ def problems(template: dict[str, Any] | None, path: str) -> Iterator[Problem]:
     yield from _container_problems(spec, f"{path}.spec.containers")
 
 
+def host_problems(template: dict[str, Any] | None, path: str) -> Iterator[Problem]:
+    """Check a template whose pods share the node's network, where a declared port is the node's.
+
+    The scheduler would keep two of them from one node, or one from a node where anybody else has
+    the port, and what it says of that cannot be told from a clash of the engine's own ports.
+    """
+    spec = (template or {}).get("spec")
+    for where, container, _ in _named(spec, "containers", f"{path}.spec.containers"):
+        if container.get("name") != names.CONTAINER_ENGINE and container.get("ports"):
+            yield _refuse(
+                f"{where}.ports",
+                "on the host network a port that is declared is taken from the node: remove it, "
+                "the container can listen without",
+            )
+
+
 def _refuse(path: str, text: str) -> Problem:
     return Problem(REASON, path, text)
 

@@ -28,6 +28,7 @@ _UNTOLD = frozenset({"Completed", "Ended", "Error"})
 HOST_PORT_TAKEN, PORT_IN_USE = "HostPortTaken", "PortInUse"
 # The scheduler's words, and the reason and words of a kubelet that refuses a pod.
 _NO_FREE_PORTS, _NODE_PORTS = "didn't have free ports", "NodePorts"
+_OURS = (names.CONTAINER_ENGINE, names.CONTAINER_PREFLIGHT)
 _MESSAGE_LENGTH = 2000
 
 
@@ -42,7 +43,9 @@ class Trouble:
 def trouble_of(status: dict[str, Any], state: EngineState) -> Trouble | None:
     """Find out what is wrong with an engine; None when nothing is known to be."""
     if state is EngineState.ENDED:
-        return recognised(_end(status))
+        end, ended = _end(status), ended_container(status)
+        # What a user's sidecar says on its way out is none of vLLM's words.
+        return recognised(end) if ended is None or ended["name"] in _OURS else end
     if state is EngineState.READY:
         return None
     for container in _containers(status):
@@ -59,9 +62,16 @@ def trouble_of(status: dict[str, Any], state: EngineState) -> Trouble | None:
     return _unscheduled(status)
 
 
-def misses_ports(status: dict[str, Any]) -> Trouble | None:
-    """Tell of an engine that no node takes because others hold its ports there; waiting is vain."""
-    found = _unscheduled(status)
+def misses_ports(pod: dict[str, Any]) -> Trouble | None:
+    """Tell of an engine that no node takes because others hold its ports there; waiting is vain.
+
+    A port of a container that a webhook added may be what is missing: no other block helps then.
+    """
+    for container in pod["spec"]["containers"]:
+        shared = any("hostPort" in port for port in container.get("ports") or [])
+        if shared and container["name"] != names.CONTAINER_ENGINE:
+            return None
+    found = _unscheduled(pod.get("status") or {})
     if found is None or _NO_FREE_PORTS not in found.message:
         return None
     return Trouble(HOST_PORT_TAKEN, found.message)
@@ -77,9 +87,10 @@ def recognised(trouble: Trouble) -> Trouble:
     return Trouble(signature.reason, f"{signature.remedy}; {trouble.message}")
 
 
-def heard(trouble: Trouble, log: str) -> Trouble:
-    """Add the end of a log to what is known."""
-    return recognised(Trouble(trouble.reason, f"{trouble.message}; its log ends: {tail(log)}"))
+def heard(trouble: Trouble, log: str, *, of_ours: bool) -> Trouble:
+    """Add the end of a log to what is known; only what is `of_ours` says what vLLM's words mean."""
+    told = Trouble(trouble.reason, f"{trouble.message}; its log ends: {tail(log)}")
+    return recognised(told) if of_ours else told
 
 
 def mute(status: dict[str, Any]) -> str | None:
@@ -104,12 +115,13 @@ def ended_container(status: dict[str, Any]) -> dict[str, Any] | None:
         for container in status.get("containerStatuses") or []
         if "terminated" in (container.get("state") or {})
     ]
-    # An init container has to end; one that fails takes the pod with it.
-    ended += [
-        container
-        for container in status.get("initContainerStatuses") or []
-        if ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
-    ]
+    if status.get("phase") == "Failed":
+        # An init container that fails takes the pod with it; a sidecar that does comes back.
+        ended += [
+            container
+            for container in status.get("initContainerStatuses") or []
+            if ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
+        ]
     ended.sort(key=lambda container: container["name"] != names.CONTAINER_ENGINE)
     return ended[0] if ended else None
 

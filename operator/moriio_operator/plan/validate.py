@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.names import ROLES
+from moriio_operator.api.network import NetworkMode
 from moriio_operator.plan import compatibility, network, template
 from moriio_operator.plan import policy as admin
 from moriio_operator.plan.ports import PortRange
@@ -23,4 +24,6 @@ def problems(owner: Owner, policy: admin.Policy, ports: PortRange) -> list[Probl
     for role in ROLES:
         pod_template = owner.spec.role(role).pod_template
         found += template.problems(pod_template, f"spec.{role}.podTemplate")
+        if owner.spec.network.mode is NetworkMode.HOST:
+            found += template.host_problems(pod_template, f"spec.{role}.podTemplate")
     return found

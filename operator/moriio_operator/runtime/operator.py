@@ -78,11 +78,20 @@ async def run(settings: Settings) -> None:
                 _watch(kube, queue, knowledge, settings.namespaces, watching),
             )
     finally:
+        asyncio.get_running_loop().set_exception_handler(_at_the_end)
         # Nothing writes any more, so another one may begin at once.
         await elector.release()
         await kube.close()
         await electoral.close()
         log.info("stopped")
+
+
+def _at_the_end(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Take note of what fails while the loop is torn down, such as kopf's watches.
+
+    They are generators, and one that is closed in the middle of a read raises an error of its own.
+    """
+    log.debug("failed while ending", error=repr(context.get("exception") or context["message"]))
 
 
 async def _listen(stop: asyncio.Event, watching: asyncio.Event) -> None:

@@ -354,6 +354,31 @@ def engine(**fields: Any) -> dict[str, Any]:
 # path in the spec, value, reason of Accepted=False, message.
 IN_STATUS = [
     (
+        "engine.version",
+        "0.19.1",
+        "VersionTooOld",
+        "spec.engine.version: vLLM 0.19.1 is older than 0.20.0, the oldest that is supported",
+    ),
+    (
+        "engine.version",
+        "0.22.1",
+        "OutsideContract",
+        "spec.connector.mode: Read mode of vLLM 0.22.1: ",
+    ),
+    (
+        "decode.args",
+        ["--block-size=64"],
+        "OutsideContract",
+        "spec.decode.args: --block-size is none in spec.prefill.args and 64 in spec.decode.args",
+    ),
+    (
+        "network.portRange",
+        {"start": 10_300, "end": 10_400},
+        "RefusedByPolicy",
+        "spec.network.portRange: 10300-10400 is not within the operator's range 20000-29999: use "
+        "a part of that, or the admin widens the chart value ports",
+    ),
+    (
         "decode.podTemplate",
         {"spec": {"hostNetwork": True}},
         "TemplateRefused",
