@@ -60,9 +60,12 @@ unit: env
 test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
 	@$(PYTEST) $(PYTEST_FLAGS) tests
 
-.PHONY: oracle-latest
+.PHONY: oracle-latest oracle-pin
 oracle-latest: env ## Compare the contract with the newest vLLM that is published; prints what differs
 	@$(BIN)/python -m oracle latest
+
+oracle-pin: env ## Print the line of a release for tests/oracle/sources.lock: make oracle-pin VERSION=0.34.0
+	@$(BIN)/python -m oracle pin $(VERSION)
 
 .PHONY: bench bench-allocator
 bench: env tools ## Measure the operator beside a bare client; writes docs/performance.md

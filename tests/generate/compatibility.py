@@ -6,9 +6,16 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from moriio_operator.api.engine import Mode
+from moriio_operator.api.engine import Mode, Parallelism
 from moriio_operator.contract import flags, keys, models, signatures, timeouts, topology
 from moriio_operator.contract.versions import KNOWN, NEWEST, OLDEST, Version
+
+# Before it the tables know something in each mode that breaks every engine.
+_FIRST_WORKING = next(
+    version
+    for version in KNOWN
+    if any(not topology.defects(version, mode, Parallelism()) for mode in Mode)
+)
 
 _HEAD = f"""# vLLM by version
 
@@ -19,7 +26,7 @@ The operator renders, checks and explains engines by the version of vLLM in thei
 one that the tag does not tell, gets the rules of {NEWEST}, and the status says so; an older one is
 refused (`VersionTooOld`). What a version cannot do is refused before an engine starts
 (`OutsideContract`), as far as `spec.model.facts` tells what the model needs; the status names the
-rules that went unchecked.
+rules that went unchecked. Engines work from {_FIRST_WORKING} on: before it neither mode does.
 
 A change is given with the first known version that has it. Known are:
 {textwrap.fill(f"{', '.join(map(str, KNOWN))}.", 100)}

@@ -113,11 +113,14 @@ class Facts(ApiModel):
     """What is known about the model; rules that need a fact which is not stated go unchecked."""
 
     architecture: Architecture | None = Field(
-        default=None, description="Dense, or MoE (mixture of experts)."
+        default=None,
+        description="Dense, or MoE (mixture of experts: config.json has num_experts, "
+        "n_routed_experts or num_local_experts).",
     )
     attention: Attention | None = Field(
         default=None,
-        description="GQA (grouped, multi-head or multi-query attention), or MLA (latent).",
+        description="GQA (grouped, multi-head or multi-query attention), or MLA (latent: "
+        "config.json has kv_lora_rank).",
     )
     kv_heads: int | None = Field(
         default=None,
@@ -131,7 +134,8 @@ class Facts(ApiModel):
         min_length=1,
         max_length=4,
         description="Kinds of layers that keep state: full attention, sliding-window attention, "
-        "state-space layers (Mamba), linear attention (KDA, GDN).",
+        "state-space layers (Mamba), linear attention (KDA, GDN); config.json may have them as "
+        "layer_types, or a sliding_window.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
 

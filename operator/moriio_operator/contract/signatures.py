@@ -42,8 +42,8 @@ _ALIKE = (
     "--attention-backend in spec.prefill.args and spec.decode.args"
 )
 _NIC = (
-    "give the engines an RDMA device that is up (spec.<role>.devices.rdma, spec.devices.fabric), "
-    "with the node's driver and the image's user library of one release"
+    "give the engines an RDMA device that is up (spec.<role>.devices.rdma, or MORI_RDMA_DEVICES in "
+    "spec.<role>.env), with the node's driver and the image's user library of one release"
 )
 _MEMORY = (
     "use a smaller model or more tensor parallel ranks, lower --max-model-len or "
@@ -52,7 +52,7 @@ _MEMORY = (
 )
 _PEER = (
     "look at the engine of the other role, which ended or cannot be reached: between both all TCP "
-    "ports must be open, and the fabric that spec.devices.fabric names"
+    "ports must be open, on the network that spec.network.mode names, and so must the fabric be"
 )
 _LAYERS = "set spec.connector.mode to Read, or state spec.model.facts.layers to see what it takes"
 _SPEED = (
