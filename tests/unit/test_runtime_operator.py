@@ -16,7 +16,12 @@ from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.lease import Candidacy, Elector
 from moriio_operator.runtime import operator as module
-from moriio_operator.runtime.operator import _listen, _until_one_ends, _watch
+from moriio_operator.runtime.operator import (
+    _at_the_end,
+    _listen,
+    _until_one_ends,
+    _watch,
+)
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry.server import Check
 
@@ -217,6 +222,32 @@ async def test_a_standby_that_is_cancelled_ends_as_told(monkeypatch: pytest.Monk
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 5)
+
+
+async def stubborn() -> AsyncIterator[int]:
+    """A watch that fails when it is closed, as kopf's do in the middle of a read."""
+    try:
+        yield 1
+    finally:
+        raise RuntimeError("generator didn't stop after athrow()")
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["else it is an error", "it is not"])
+def test_a_watch_that_fails_when_the_process_ends_is_no_error(
+    caplog: pytest.LogCaptureFixture, *, told: bool
+) -> None:
+    open_watches = []
+
+    async def main() -> None:
+        watch = stubborn()
+        await anext(watch)
+        open_watches.append(watch)
+        if told:
+            asyncio.get_running_loop().set_exception_handler(_at_the_end)
+
+    asyncio.run(main())
+    errors = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert bool(errors) is not told
 
 
 def connects_to(kube: Kube) -> Callable[..., Awaitable[Kube]]:
