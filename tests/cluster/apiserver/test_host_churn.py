@@ -39,9 +39,11 @@ from stage.operator_process import ForkServer
 # `CHURN_SECONDS=300` is the long run, on demand.
 CHURN_S = float(os.environ.get("CHURN_SECONDS", "60"))
 SETTLE_S = 150.0
-# What the churn must have been at the least, for its end to mean something.
+# What the churn must have been at the least, for its end to mean something. A busy machine of two
+# processors walked through 0.7 of the range in one minute and 1.5 times through it in five; once is
+# what brings every block round.
 BIRTHS_A_MINUTE = ENGINES
-CYCLES_A_MINUTE = 0.5
+WALKS_A_MINUTE, WALKS = 0.3, 1.0
 
 
 @pytest.fixture
@@ -179,7 +181,7 @@ async def test_no_two_pods_of_a_node_share_a_port_at_any_moment_of_a_churn(
         assert "Traceback" not in text, f"{log}:\n{text[text.index('Traceback') - 500 :][:3000]}"
     assert len(born) >= BIRTHS_A_MINUTE * CHURN_S / 60
     assert born - placed, "no engine met ports that were taken everywhere"
-    assert max(walks.values()) >= CYCLES_A_MINUTE * CHURN_S / 60
+    assert max(walks.values()) >= min(WALKS_A_MINUTE * CHURN_S / 60, WALKS)
 
 
 def told(found: Sequence[Shared], history: Sequence[Sight]) -> str:
