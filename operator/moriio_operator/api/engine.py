@@ -255,3 +255,9 @@ class EngineRole(ApiModel):
         "with its path.",
         json_schema_extra=free_object,
     )
+
+    @property
+    def template_spec(self) -> dict[str, Any]:
+        """The pod spec in the template, of any shape inside; empty where there is none."""
+        inner = (self.pod_template or {}).get("spec")
+        return inner if isinstance(inner, dict) else {}

@@ -42,6 +42,10 @@ RESERVED_CONTAINERS = (
     "sentinel",
 )
 
+# Label selectors of all that the operator made, and of the engines among it.
+OWNED_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
+ENGINES_SELECTOR = f"{OWNED_SELECTOR},{LABEL_COMPONENT}={COMPONENT_ENGINE}"
+
 # Where the model cache is mounted in an engine container, and what an absolute model path is under.
 CACHE_MOUNT = "/models"
 

@@ -70,17 +70,13 @@ def environment(spec: Spec, role: Role, version: Version = NEWEST) -> dict[str, 
 def variable(engine: EngineRole, name: str) -> str | None:
     """Give a variable's plain value as a user set it for a role; its pod template comes last."""
     found = next((v.value for v in engine.env if v.name == name), None)
-    for container in _objects(_member(_member(engine.pod_template, "spec"), "containers")):
+    for container in _objects(engine.template_spec.get("containers")):
         if container.get("name") == names.CONTAINER_ENGINE:
             for entry in _objects(container.get("env")):
                 if entry.get("name") == name:
                     value = entry.get("value")
                     found = value if isinstance(value, str) else ""
     return found
-
-
-def _member(value: object, key: str) -> object:
-    return value.get(key) if isinstance(value, dict) else None
 
 
 def _objects(value: object) -> list[dict[str, object]]:

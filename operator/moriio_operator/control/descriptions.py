@@ -9,7 +9,7 @@ with the passes that come anyway. What was heard counts for as long as its pod i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -140,11 +140,8 @@ async def _hear_versions(
 
 
 async def _head(kube: Kube, owner: Owner, pod: str) -> str:
-    try:
-        return await kube.log_head(owner.namespace, pod, names.CONTAINER_ENGINE, _HEAD_BYTES)
-    except ApiError as error:
-        log.info("log not read", key=owner.key, pod=pod, error=str(error))
-        return ""
+    reading = kube.log_head(owner.namespace, pod, names.CONTAINER_ENGINE, _HEAD_BYTES)
+    return await _text(owner, pod, reading)
 
 
 async def _hear_descriptions(kube: Kube, owner: Owner, heard: dict[str, _Heard]) -> None:
@@ -175,10 +172,14 @@ def _registers(pod: Object) -> bool:
 
 
 async def _registrar_log(kube: Kube, owner: Owner, pod: str) -> str:
+    where = (owner.namespace, pod, names.CONTAINER_REGISTRAR)
+    return await _text(owner, pod, kube.log_tail(*where, _REGISTRAR_LINES))
+
+
+async def _text(owner: Owner, pod: str, reading: Awaitable[str]) -> str:
+    """Give what a log says, or nothing when it cannot be read now."""
     try:
-        return await kube.log_tail(
-            owner.namespace, pod, names.CONTAINER_REGISTRAR, _REGISTRAR_LINES
-        )
+        return await reading
     except ApiError as error:
         log.info("log not read", key=owner.key, pod=pod, error=str(error))
         return ""

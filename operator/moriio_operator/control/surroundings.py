@@ -18,9 +18,6 @@ from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube
 from moriio_operator.plan.engine import Engine, from_pod
 
-_ENGINES = (
-    f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT}={names.COMPONENT_ENGINE}"
-)
 _ON_HOST = "spec.hostNetwork=true"
 
 
@@ -47,7 +44,7 @@ class Surroundings:
     async def _read(self) -> list[Engine]:
         found = []
         for namespace in self._namespaces:
-            pods, _ = await self._kube.list(kinds.POD, namespace, _ENGINES, _ON_HOST)
+            pods, _ = await self._kube.list(kinds.POD, namespace, names.ENGINES_SELECTOR, _ON_HOST)
             found += [from_pod(pod) for pod in pods if not controlled_by(pod, self._uid)]
         return [engine for engine in found if engine is not None]
 

@@ -185,8 +185,7 @@ def _gpus(spec: Spec, role: Role) -> int | None:
 
 def _items(spec: Spec, role: Role, field: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Walk a list of a role's template, whose shape nobody has checked yet."""
-    inner = (spec.role(role).pod_template or {}).get("spec")
-    items = inner.get(field) if isinstance(inner, dict) else None
+    items = spec.role(role).template_spec.get(field)
     for index, item in enumerate(items if isinstance(items, list) else []):
         if isinstance(item, dict):
             yield index, item

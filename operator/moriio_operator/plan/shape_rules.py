@@ -35,8 +35,8 @@ def xgmi(case: Case) -> Iterator[Problem]:
 def _affinity(case: Case) -> Iterator[Problem]:
     """Check that nothing takes the place of what keeps the engines on one node."""
     for role in ROLES:
-        inner = (case.spec.role(role).pod_template or {}).get("spec")
-        if not isinstance(inner, dict) or "affinity" not in inner:
+        inner = case.spec.role(role).template_spec
+        if "affinity" not in inner:
             continue
         # Null, merged, would take it away.
         affinity = inner["affinity"]

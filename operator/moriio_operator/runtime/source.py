@@ -75,13 +75,14 @@ def _settings() -> kopf.OperatorSettings:
     # Bookmarks come about once a minute: a watch without one is a dead connection.
     settings.watching.inactivity_timeout = 70
     settings.watching.chunk_size = 500
-    owned = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
     for kind in kinds.OWNED:
         # A tuple: the text form of the key matches nothing, silently.
-        settings.watching.label_selectors[kind.group, kind.version, kind.plural] = owned
+        settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
+            names.OWNED_SELECTOR
+        )
     # What becomes of router pods is told by their Deployment.
-    engines = f"{owned},{names.LABEL_COMPONENT}={names.COMPONENT_ENGINE}"
-    settings.watching.label_selectors["", kinds.POD.version, kinds.POD.plural] = engines
+    pods = ("", kinds.POD.version, kinds.POD.plural)
+    settings.watching.label_selectors[pods] = names.ENGINES_SELECTOR
     return settings
 
 
