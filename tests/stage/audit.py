@@ -28,7 +28,9 @@ class Call:
     namespace: str
     name: str
     status: int
-    allowed: bool
+    # The authorizer's word. A 403 may also be admission's, as when a namespace goes; and one that
+    # waited too long for its turn, as while etcd is away, never came as far (429).
+    forbidden: bool
     time: datetime
 
     @property
@@ -57,8 +59,7 @@ def calls(log: Path, *, since: datetime | None = None) -> Iterator[Call]:
             namespace=reference.get("namespace", ""),
             name=reference.get("name", ""),
             status=event["responseStatus"]["code"],
-            # The authorizer's word: a 403 may also be admission's, as when a namespace goes.
-            allowed=event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow",
+            forbidden=event.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid",
             time=time,
         )
 
