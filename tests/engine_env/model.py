@@ -1,7 +1,7 @@
-"""Makes the model that tests and the demo serve: a Llama of 0.4 million random parameters.
+"""Makes the models that tests and the demo serve: of a million random parameters and fewer.
 
 No download: the environment's own interpreter writes configuration, tokenizer and weights, from a
-fixed seed, so every machine serves the same one.
+fixed seed, so every machine serves the same ones.
 """
 
 from pathlib import Path
@@ -15,13 +15,13 @@ _HERE = Path(__file__).parent
 
 
 def models() -> Path:
-    """Return the folder of models, with the model in its folder `tiny`, made if it is absent."""
-    key = tree_digest([_HERE / "tiny_llama.py", LOCK])
-    return entry(f"models-{key}", "making the tiny model", _build)
+    """Return the folder of models, each in a folder of its name; made if it is absent."""
+    key = tree_digest([_HERE / "tiny_models.py", LOCK])
+    return entry(f"models-{key}", "making the tiny models", _build)
 
 
 def _build(folder: Path) -> None:
     folder.mkdir()
     binds = {AT: environment(), "/build": _HERE, "/models": folder}
-    program = [f"{AT}/bin/python", "/build/tiny_llama.py", "/models/tiny"]
+    program = [f"{AT}/bin/python", "/build/tiny_models.py", "/models"]
     run_in_image(binds, program)

@@ -16,9 +16,9 @@ _PORT = 8000
 _NAME = "alone"
 
 
-def answers(bed: Bed, namespace: str) -> list[Answer]:
-    """Serve the model alone for a while, and give its answers to all prompts."""
-    bed.kubectl("apply", "-f", "-", input=json.dumps(_pod(namespace)))
+def answers(bed: Bed, namespace: str, model: str = "/models/tiny") -> list[Answer]:
+    """Serve a model alone for a while, and give its answers to all prompts."""
+    bed.kubectl("apply", "-f", "-", input=json.dumps(_pod(namespace, model)))
     get = ("-n", namespace, "get", "pod", _NAME)
 
     def ready() -> bool:
@@ -34,7 +34,7 @@ def answers(bed: Bed, namespace: str) -> list[Answer]:
     return found
 
 
-def _pod(namespace: str) -> dict[str, object]:
+def _pod(namespace: str, model: str) -> dict[str, object]:
     spec = tiny(namespace, _NAME, "Read")["spec"]
     role = spec["decode"]
     template = role["podTemplate"]["spec"]
@@ -48,7 +48,7 @@ def _pod(namespace: str) -> dict[str, object]:
         "name": "engine",
         "image": spec["engine"]["image"],
         "args": [
-            spec["model"]["name"], "--served-model-name", spec["model"]["servedName"],
+            model, "--served-model-name", spec["model"]["servedName"],
             "--port", str(_PORT), *role["args"],
         ],
         "env": [{"name": "VLLM_HOST_IP", "value": "127.0.0.1"}],

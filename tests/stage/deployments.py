@@ -11,6 +11,8 @@ from bed.cache import REPO
 from stage.shape import ROUTER_IMAGE, STUB_IMAGE
 
 DEMO = REPO / "examples/demo.yaml"
+# A mixture of experts, where the dense model of the demo is.
+EXPERTS = "/models/tiny-experts"
 
 Manifest = dict[str, Any]
 
@@ -30,6 +32,19 @@ def tiny(namespace: str, name: str, mode: str) -> Manifest:
     affinity = spec["prefill"]["podTemplate"]["spec"]["affinity"]
     terms = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms[0]["labelSelector"]["matchLabels"]["moriio.dev/deployment"] = name
+    return made
+
+
+def experts(namespace: str, name: str, mode: str) -> Manifest:
+    """Give engines of two data parallel ranks each, which share out the experts of a tiny model."""
+    made = tiny(namespace, name, mode)
+    spec = made["spec"]
+    spec["model"]["name"], spec["model"]["facts"]["architecture"] = EXPERTS, "MoE"
+    for role in ("prefill", "decode"):
+        spec[role]["parallelism"] = {"dataLocal": 2, "expert": "Enabled"}
+        (container,) = spec[role]["podTemplate"]["spec"]["containers"]
+        # What vLLM lacks for this on a CPU, see images/engine-cpu.
+        container["env"] = [{"name": "VLLM_PLUGINS", "value": "cpu_experts"}]
     return made
 
 

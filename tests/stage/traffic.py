@@ -98,12 +98,24 @@ def metrics(pod: dict[str, Any]) -> str:
     return text
 
 
-def prompt_tokens(pod: dict[str, Any]) -> PromptTokens:
-    """Read an engine's counters."""
-    counts = {"local_compute": 0, "external_kv_transfer": 0}
+def prompt_tokens_by_rank(pod: dict[str, Any]) -> dict[int, PromptTokens]:
+    """Read an engine's counters of each of its data parallel ranks."""
+    counts: dict[int, dict[str, int]] = {}
     for family in text_string_to_metric_families(metrics(pod)):
         for sample in family.samples:
-            source = sample.labels.get("source")
-            if sample.name == "vllm:prompt_tokens_by_source_total" and source in counts:
-                counts[source] += int(sample.value)
-    return PromptTokens(**counts)
+            if sample.name == "vllm:prompt_tokens_by_source_total":
+                rank = counts.setdefault(int(sample.labels["engine"]), {})
+                rank[sample.labels["source"]] = int(sample.value)
+    return {
+        rank: PromptTokens(by["local_compute"], by["external_kv_transfer"])
+        for rank, by in counts.items()
+    }
+
+
+def prompt_tokens(pod: dict[str, Any]) -> PromptTokens:
+    """Read an engine's counters, of all its ranks together."""
+    ranks = prompt_tokens_by_rank(pod).values()
+    return PromptTokens(
+        sum(rank.local_compute for rank in ranks),
+        sum(rank.external_kv_transfer for rank in ranks),
+    )

@@ -16,7 +16,7 @@ from py_compile import PycInvalidationMode
 
 PREFIX = Path(sys.prefix)
 PACKAGES = Path(sysconfig.get_path("purelib"))
-ARCHITECTURES = ("LlamaForCausalLM",)
+ARCHITECTURES = ("LlamaForCausalLM", "MixtralForCausalLM")
 
 # For linking, debugging or reading; the commands other than `vllm` start nothing that is served.
 JUNK = ("lib/*.a", "lib/*.dbg", "lib/pkgconfig", "share", "include", "opt", "etc")

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+import tempfile
 from multiprocessing import context, forkserver
 from pathlib import Path
 
@@ -38,6 +39,10 @@ def _copy_model_facts() -> None:
 
 def _warm_up() -> None:
     """Start the process that the engine core is forked from, and let it load what that needs."""
+    if any(argument.startswith("--data-parallel-size") for argument in sys.argv):
+        # An API server for each rank, and each adds to what /metrics tells. That is decided when
+        # the metrics' library is loaded, which is sooner here than when vLLM makes this folder.
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="metrics-"))
     # In there, and so in the engine core: fork the worker too, as vLLM does unless told otherwise.
     os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
     multiprocessing.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])

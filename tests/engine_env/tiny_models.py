@@ -1,7 +1,8 @@
-"""Run by the environment's interpreter: write a tiny random Llama to the folder given.
+"""Run by the environment's interpreter: write tiny random models below the folder given.
 
-Head size 32 is the smallest that vLLM's CPU attention takes. The tokenizer has a token a byte, so
-that any prompt is one of known length and no vocabulary is needed.
+`tiny` is a dense Llama, `tiny-experts` a Mixtral with four experts, two for each token. Head size
+32 is the smallest that vLLM's CPU attention takes. The tokenizer has a token a byte, so that any
+prompt is one of known length and no vocabulary is needed.
 """
 
 import sys
@@ -18,6 +19,9 @@ from tokenizers import (  # type: ignore[import-not-found]
 from transformers import (  # type: ignore[import-not-found]
     LlamaConfig,
     LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
 )
 
@@ -43,37 +47,48 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def random_llama(vocabulary: int) -> LlamaForCausalLM:
-    """Llama with weights drawn from a fixed seed."""
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=2048,
-        bos_token_id=0,
-        eos_token_id=1,
-        tie_word_embeddings=False,
-        dtype="float32",
-    )
-    model = LlamaForCausalLM(config)
+def random_models(vocabulary: int) -> dict[str, PreTrainedModel]:
+    """Models by the name of their folder, with weights drawn from a fixed seed."""
+    shape = {
+        "vocab_size": vocabulary,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 2048,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "tie_word_embeddings": False,
+        "dtype": "float32",
+    }
+    experts = MixtralConfig(**shape, num_local_experts=4, num_experts_per_tok=2)
+    models = {
+        "tiny": LlamaForCausalLM(LlamaConfig(**shape)),
+        "tiny-experts": MixtralForCausalLM(experts),
+    }
+    for model in models.values():
+        draw_weights(model)
+    return models
+
+
+def draw_weights(model: PreTrainedModel) -> None:
+    """Draw all weights but the norms', which stay at one."""
     generator = torch.Generator().manual_seed(20)
     with torch.no_grad():
         for _, weight in sorted(model.named_parameters()):
-            if weight.dim() == 2:  # the norms stay at one
+            if weight.dim() >= 2:
                 weight.normal_(0.0, WEIGHT_DEVIATION, generator=generator)
-    return model
 
 
 def main(folder: Path) -> None:
-    """Write configuration, tokenizer and weights."""
+    """Write configuration, tokenizer and weights of each model."""
     tokenizer = byte_tokenizer()
-    tokenizer.save_pretrained(folder)
-    random_llama(len(tokenizer)).save_pretrained(folder)
-    for file in folder.iterdir():
-        file.chmod(0o644)  # the weights are written for their owner alone
+    for name, model in random_models(len(tokenizer)).items():
+        tokenizer.save_pretrained(folder / name)
+        model.save_pretrained(folder / name)
+        for file in (folder / name).iterdir():
+            file.chmod(0o644)  # the weights are written for their owner alone
 
 
 if __name__ == "__main__":
