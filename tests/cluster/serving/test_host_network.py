@@ -137,27 +137,25 @@ def test_a_deleted_deployment_leaves_its_neighbour_alone(services: dict[str, Ser
 
 
 @pytest.mark.usefixtures("namespace")
-def test_each_tensor_parallel_rank_has_a_handshake_port(operator: Bed, home: str) -> None:
+def test_each_tensor_parallel_rank_has_ports_and_sizes_that_differ_fit(
+    operator: Bed, home: str, expected: list[Answer]
+) -> None:
     manifest = on_host(tiny(home, "ranks", "Read"))
-    spec = manifest["spec"]
-    spec["prefill"]["parallelism"] = spec["decode"]["parallelism"] = {"tensor": 2}
-    # One engine of two ranks is what this machine has room for, so no node takes the other.
-    spec["decode"]["podTemplate"]["spec"]["nodeSelector"] = {"has-room": "true"}
+    ranks = {"prefill": 2, "decode": 4}
+    for role, count in ranks.items():
+        manifest["spec"][role]["parallelism"] = {"tensor": count}
     service = Service.apply(operator, manifest)
-
-    def serves() -> bool:
-        states = {e["role"]: e["state"] for e in service.status().get("engines", [])}
-        return states.get("prefill") == "Ready"
-
-    service.wait("the engine of two ranks to serve", serves)
-    (pod,) = service.pods("prefill")
-    (block,) = blocks([pod])
-    ports = {p["name"]: p["hostPort"] for p in pod["spec"]["containers"][0]["ports"]}
-    assert [ports["handshake"], ports["handshake-1"]] == [block.start + 2, block.start + 3]
-    assert [ports["notify"], ports["notify-1"]] == [block.start + 4, block.start + 5]
-    told = handshake(pod)
-    assert len(told) == 2
-    # Two ranks share out the heads, and each registers its own memory.
-    assert len({rank.descriptors for rank in told}) == 2
+    service.wait_settled()
+    for role, count in ranks.items():
+        (pod,) = service.pods(role)
+        (block,) = blocks([pod])
+        ports = {p["name"]: p["hostPort"] for p in pod["spec"]["containers"][0]["ports"]}
+        for name, first in (("handshake", block.start + 2), ("notify", block.start + 2 + count)):
+            named = [name, *(f"{name}-{rank}" for rank in range(1, count))]
+            assert [ports[each] for each in named] == list(range(first, first + count))
+        # The ranks share out the heads, and each registers its own memory.
+        assert len({rank.descriptors for rank in handshake(pod)}) == count
+    answers = [complete(router_address(service), prompt) for prompt in PROMPTS]
+    assert [a.text for a in answers] == [e.text for e in expected]
     service.delete()
     wait_until(lambda: not service.pods(), timeout_s=120, what="its engines to go", every_s=1)
