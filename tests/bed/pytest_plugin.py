@@ -16,7 +16,8 @@ from bed.cluster import Bed
 from bed.command import wait_until
 from bed.config import BedConfig
 
-_ACCOUNT_TIMEOUT_S = 20
+# After an absence of the API server the controller that makes accounts waits ever longer.
+_ACCOUNT_TIMEOUT_S = 60
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,10 +43,8 @@ def bed(bed_config: BedConfig) -> Iterator[Bed]:
         yield running
 
 
-@pytest.fixture
-def namespace(bed: Bed) -> Iterator[str]:
-    """Give the name of a fresh namespace; its deletion after the test is not waited for."""
-    name = f"test-{secrets.token_hex(4)}"
+def make_namespace(bed: Bed, name: str) -> None:
+    """Make a namespace, and wait until pods can be made in it."""
     bed.kubectl("create", "namespace", name)
     account = ("-n", name, "get", "serviceaccount", "default", "--ignore-not-found")
     wait_until(
@@ -53,6 +52,13 @@ def namespace(bed: Bed) -> Iterator[str]:
         timeout_s=_ACCOUNT_TIMEOUT_S,
         what=f"the default service account of {name}, without which no pod can be made",
     )
+
+
+@pytest.fixture
+def namespace(bed: Bed) -> Iterator[str]:
+    """Give the name of a fresh namespace; its deletion after the test is not waited for."""
+    name = f"test-{secrets.token_hex(4)}"
+    make_namespace(bed, name)
     yield name
     bed.kubectl("delete", "namespace", name, "--wait=false")
 

@@ -25,7 +25,9 @@ def answers(bed: Bed, namespace: str, model: str = "/models/tiny") -> list[Answe
         status = bed.kubectl_json(*get)["status"]
         if status["phase"] == "Failed":
             raise BedError(bed.diagnostics(namespace))
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in status["conditions"])
+        # None before the scheduler has seen it.
+        conditions = status.get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
     wait_until(ready, timeout_s=READY_S, what="the model served alone", every_s=0.5)
     address = f"{bed.kubectl_json(*get)['status']['podIP']}:{_PORT}"

@@ -28,8 +28,8 @@ class Call:
     namespace: str
     name: str
     status: int
-    # The authorizer's word. A 403 may also be admission's, as when a namespace goes; and one that
-    # waited too long for its turn, as while etcd is away, never came as far (429).
+    # The authorizer's word. A 403 may also be admission's, as when a namespace goes; and what the
+    # server has no room for just then (429, priority and fairness) never comes as far.
     forbidden: bool
     time: datetime
 
@@ -41,7 +41,8 @@ class Call:
 
 def calls(log: Path, *, since: datetime | None = None) -> Iterator[Call]:
     """Read the answered requests about objects, oldest first."""
-    for line in log.read_text().splitlines():
+    # What follows the last line's end is still being written.
+    for line in log.read_text().split("\n")[:-1]:
         event = json.loads(line)
         reference = event.get("objectRef")
         if event["stage"] != "ResponseComplete" or reference is None:

@@ -89,13 +89,16 @@ class Churn:
         wishes = [manifest(self.namespace, name, self._image()) for name in self._names]
         await asyncio.gather(*(self.api.create(kinds.PDDEPLOYMENT, wish) for wish in wishes))
 
-    async def run(self, seconds: float) -> None:
-        """Deal acts for so long, and each kind of act once at the least."""
+    async def run(self, seconds: float, enough: Callable[[], bool]) -> None:
+        """Deal acts for so long, each kind once at the least, and on until it was enough.
+
+        A slow machine needs more time for as much; after four times as long it is given up.
+        """
         # First of all, while it is quiet: where blocks move about it may meet nobody.
         await self._act(Churn.take_ports_everywhere)
         mill = asyncio.create_task(self._mill(self._names[0]))
         try:
-            await self._deal(seconds)
+            await self._deal(seconds, enough)
         finally:
             mill.cancel()
             await asyncio.gather(mill, return_exceptions=True)
@@ -108,13 +111,18 @@ class Churn:
                 await self._delete(running)
             await asyncio.sleep(0.1)
 
-    async def _deal(self, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends or len(self.done) < len(DECK):
+    async def _deal(self, seconds: float, enough: Callable[[], bool]) -> None:
+        began = time.monotonic()
+
+        def over() -> bool:
+            took = time.monotonic() - began
+            return took > 4 * seconds or (took > seconds and enough())
+
+        while not over() or len(self.done) < len(DECK):
             cards = [act for act, count in DECK.items() for _ in range(count)]
             self.rng.shuffle(cards)
             for act in cards:
-                if time.monotonic() > ends and self.done[act.__name__]:
+                if over() and self.done[act.__name__]:
                     continue
                 await self._act(act)
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 import zmq
 
-_TIMEOUT_MS = 5_000
+_TIMEOUT_MS = 30_000
 _ASK = b"get_meta_msg"
 
 

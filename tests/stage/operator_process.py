@@ -153,9 +153,10 @@ class Anew:
         self._children.append(child)
         return OperatorProcess(child.pid, log, _http_port(config))
 
-    def exit_code(self, process: OperatorProcess) -> int | None:
-        """Give how a process ended; None while it lives."""
-        return next(c.returncode for c in self._children if c.pid == process.pid)
+    async def exit_code(self, process: OperatorProcess) -> int:
+        """Wait until a process has ended, and give how."""
+        # Not its `returncode`: the loop learns of that a few steps after the process is gone.
+        return await next(c for c in self._children if c.pid == process.pid).wait()
 
 
 class ForkServer:

@@ -70,12 +70,16 @@ class Service:
     ) -> dict[str, Any]:
         """Wait for a condition of the current spec, and give it."""
 
+        held: dict[str, Any] = {}
+
         def holds() -> bool:
             found = self.condition(kind)
+            # Kept, as it may be gone the next moment.
+            held.update(found)
             return found.get("status") == status and reason in (None, found.get("reason"))
 
         self.wait(f"{self.name}: {kind}={status} {reason or ''}", holds, timeout_s)
-        return self.condition(kind)
+        return held
 
     def wait_settled(self, timeout_s: float = READY_S) -> None:
         """Wait until the service serves and nothing is under way."""

@@ -31,7 +31,7 @@ def written(folder: Path, status: int, decision: str | None) -> Path:
         pytest.param(200, "allow", False, id="answered"),
         pytest.param(403, "forbid", True, id="no right to it"),
         pytest.param(403, "allow", False, id="admission's refusal"),
-        pytest.param(429, None, False, id="given up in the queue before the authorizer"),
+        pytest.param(429, None, False, id="turned away before the authorizer"),
     ],
 )
 def test_only_the_authorizer_forbids(

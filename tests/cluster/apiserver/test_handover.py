@@ -48,7 +48,7 @@ async def test_a_leader_that_is_told_to_stop_lets_go_and_ends_within_a_second(
         process.signal(signal.SIGTERM)
         await process.ended()
         assert time.monotonic() - began < AT_MOST_S
-        assert starter.exit_code(process) == 0
+        assert await starter.exit_code(process) == 0
         assert await holder(lane) == ""
 
 

@@ -23,9 +23,10 @@ from stage.operator_process import Anew
 # Far from any resync of the tests that use it: only an event can be so quick.
 AT_ONCE_S = 10.0
 NEVER_S = 3600.0
-RESYNC_S = 3.0
-# The jitter of the resync, two passes on a busy machine, and the rest between them.
-WITH_RESYNC_S = RESYNC_S * 1.1 + 2
+RESYNC_S = 6.0
+# The jitter of the resync, and two passes with the rest between them on a machine that may stand
+# still for a while. Sooner than a second resync.
+WITH_RESYNC_S = RESYNC_S * 1.1 + 5
 
 
 @asynccontextmanager
@@ -121,7 +122,7 @@ async def test_after_an_error_of_a_watch_events_are_told_again(
             await watched_again(lane, kind, asked)
             await heals(lane, kind, AT_ONCE_S)
         # Of an error that it does not understand the process may end, but not as if all were well.
-        assert {starter.exit_code(process) for process in lane.processes[:-1]} <= {1}
+        assert {await starter.exit_code(process) for process in lane.processes[:-1]} <= {1}
 
 
 def times_watched(lane: Lane, kind: str) -> int:
@@ -172,7 +173,7 @@ async def test_a_short_absence_of_the_api_server_is_outlived(
             await delete_an_engine(lane)
             await delete_the_service(lane)
             await scale(lane)
-        after = await lane.settled("llm", AT_ONCE_S)
+        after = await lane.settled("llm")
         assert "Service NAME" in after.children
         assert len(after.pods) == 3
         assert len(lane.processes) == 1
@@ -185,8 +186,8 @@ async def test_a_long_absence_of_the_api_server_ends_the_leader_and_the_next_one
     election = {
         "leaseNamespace": name,
         "leaseName": "operator",
-        "leaseDurationSeconds": 4,
-        "renewDeadlineSeconds": 3,
+        "leaseDurationSeconds": 10,
+        "renewDeadlineSeconds": 8,
         "retryPeriodSeconds": 0.5,
     }
     options = {"resync_s": NEVER_S, "changes": {"leaderElection": election}}
@@ -196,8 +197,8 @@ async def test_a_long_absence_of_the_api_server_ends_the_leader_and_the_next_one
             await delete_an_engine(lane)
             await delete_the_service(lane)
             await scale(lane)
-            await first.ended()
-            assert starter.exit_code(first) == 1
+            await first.ended(30)
+            assert await starter.exit_code(first) == 1
         async with lane.supervised():
             after = await lane.settled("llm")
         assert "Service NAME" in after.children

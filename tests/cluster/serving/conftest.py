@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from bed.cluster import Bed
-from bed.command import wait_until
+from bed.pytest_plugin import make_namespace
 from demo import show
 from stage import alone
 from stage.installation import RESYNC_S, install
@@ -35,38 +35,32 @@ def reinstall(operator: Bed) -> Iterator[Callable[[Sequence[str]], None]]:
 
 
 @pytest.fixture(scope="session")
-def free_namespaces() -> Iterator[str]:
-    """Give the names of allowed namespaces, each once."""
-    return iter(_POOL)
+def new_namespace(operator: Bed) -> Callable[[], str]:
+    """Give a way to make a namespace that may run privileged pods; it stays."""
+    names = iter(_POOL)
+
+    def made() -> str:
+        name = next(names, None)
+        assert name is not None, f"all {len(_POOL)} allowed namespaces are used: name more in _POOL"
+        make_namespace(operator, name)
+        return name
+
+    return made
 
 
 @pytest.fixture(scope="session")
-def expected(operator: Bed, free_namespaces: Iterator[str]) -> list[Answer]:
+def expected(operator: Bed, new_namespace: Callable[[], str]) -> list[Answer]:
     """What the model says when it is served alone."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
-    found = alone.answers(operator, name)
+    found = alone.answers(operator, new_namespace())
     assert [answer.status for answer in found] == [200] * len(PROMPTS)
     # Answers that did not depend on the prompt would prove nothing.
     assert len({answer.text for answer in found}) == len(PROMPTS)
     return found
 
 
-def made_namespace(bed: Bed, names: Iterator[str]) -> str:
-    """Make the next allowed namespace."""
-    name = next(names, None)
-    assert name is not None, f"all {len(_POOL)} allowed namespaces are used: name more in _POOL"
-    bed.kubectl("create", "namespace", name)
-    account = ("-n", name, "get", "serviceaccount", "default", "--ignore-not-found")
-    wait_until(
-        lambda: bool(bed.kubectl(*account)), timeout_s=20, what=f"the service account of {name}"
-    )
-    return name
-
-
 @pytest.fixture
-def namespace(operator: Bed, free_namespaces: Iterator[str]) -> Iterator[str]:
+def namespace(operator: Bed, new_namespace: Callable[[], str]) -> Iterator[str]:
     """Give a namespace that may run privileged pods, for one test."""
-    name = made_namespace(operator, free_namespaces)
+    name = new_namespace()
     yield name
     operator.kubectl("delete", "namespace", name, "--wait=false")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,11 +30,9 @@ Leaf: TypeAlias = tuple[tuple[str | int, ...], Any]
 
 
 @pytest.fixture(scope="module")
-def namespace_of_this_module(operator: Bed, free_namespaces: Iterator[str]) -> str:
+def namespace_of_this_module(new_namespace: Callable[[], str]) -> str:
     """Give one namespace for all that is tried by dry-run only."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
-    return name
+    return new_namespace()
 
 
 def changed(namespace: str, path: str, value: Any) -> Manifest:

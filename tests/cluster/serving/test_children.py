@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,10 +26,9 @@ EACH = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
-def service(operator: Bed, free_namespaces: Iterator[str]) -> Service:
+def service(operator: Bed, new_namespace: Callable[[], str]) -> Service:
     """One stub deployment, to which everything is done."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     made = Service.apply(operator, stub(name))
     made.wait_settled(90)
     return made

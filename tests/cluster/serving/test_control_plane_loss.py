@@ -18,7 +18,10 @@ QUICK_S = 120
 
 def health(address: str) -> int:
     """Ask a router how it is."""
-    with suppress(OSError), urllib.request.urlopen(f"http://{address}:8000/health", timeout=2) as r:
+    with (
+        suppress(OSError),
+        urllib.request.urlopen(f"http://{address}:8000/health", timeout=10) as r,
+    ):
         return int(r.status)
     return 0
 

@@ -6,7 +6,7 @@ rank on either side for every request. The tests stand in the order of the deplo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -33,11 +33,9 @@ ASKED = (*PROMPTS, *PROMPTS[:MORE])
 
 
 @pytest.fixture(scope="module")
-def home(operator: Bed, free_namespaces: Iterator[str]) -> str:
+def home(new_namespace: Callable[[], str]) -> str:
     """The namespace of all of it."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
-    return name
+    return new_namespace()
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +110,12 @@ def test_every_rank_takes_part_and_the_tokens_are_right(
 
 # Found by its title; the image has no tool for that.
 _KILL_A_RANK = """
-import os, pathlib, signal
+import contextlib, os, pathlib, signal
 for process in pathlib.Path("/proc").glob("[0-9]*"):
-    if (process / "cmdline").read_bytes().startswith(b"VLLM::EngineCore_DP1"):
-        os.kill(int(process.name), signal.SIGKILL)
-        print("killed")
+    with contextlib.suppress(OSError):
+        if (process / "cmdline").read_bytes().startswith(b"VLLM::EngineCore_DP1"):
+            os.kill(int(process.name), signal.SIGKILL)
+            print("killed")
 """
 
 

@@ -98,7 +98,9 @@ def wait_settled_pair(bed: Bed) -> None:
     """Both replicas ready, and one leads."""
 
     def settled() -> bool:
-        ready = [pod["status"]["containerStatuses"][0]["ready"] for pod in pods(bed).values()]
+        # A new one has no statuses before its kubelet has seen it.
+        statuses = [pod["status"].get("containerStatuses", []) for pod in pods(bed).values()]
+        ready = [status["ready"] for of_pod in statuses for status in of_pod]
         return ready == [True, True] and leader(bed) in pods(bed)
 
     wait_until(settled, timeout_s=QUICK_S, what="two replicas, one of which leads", every_s=0.5)

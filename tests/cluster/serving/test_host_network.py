@@ -6,7 +6,7 @@ order of the deployments' life.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from bed.cluster import Bed
@@ -23,11 +23,9 @@ DIALLED = {"Read": "prefill", "Write": "decode"}
 
 
 @pytest.fixture(scope="module")
-def home(operator: Bed, free_namespaces: Iterator[str]) -> str:
+def home(new_namespace: Callable[[], str]) -> str:
     """The namespace of both deployments."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
-    return name
+    return new_namespace()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import base64
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,10 +39,9 @@ def keep(bed: Bed, namespace: str, name: str, value: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def service(operator: Bed, free_namespaces: Iterator[str]) -> Service:
+def service(operator: Bed, new_namespace: Callable[[], str]) -> Service:
     """Real engines that ask for a key, and were given a token."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     keep(operator, name, "api", API_KEY)
     keep(operator, name, "hub", HUB_TOKEN)
     manifest = tiny(name, "pd", "Read")
@@ -135,10 +134,9 @@ def test_a_key_is_rotated_when_the_user_says_so(service: Service) -> None:
 
 
 def test_a_secret_that_is_missing_is_named_and_waited_for(
-    operator: Bed, free_namespaces: Iterator[str]
+    operator: Bed, new_namespace: Callable[[], str]
 ) -> None:
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     manifest = stub(name)
     manifest["spec"]["engine"]["apiKeySecretKeyRef"] = {"name": "absent", "key": "value"}
     made = Service.apply(operator, manifest)

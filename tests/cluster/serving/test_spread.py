@@ -7,7 +7,7 @@ service is whole again by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,10 +25,9 @@ CLIENTS = 4
 
 
 @pytest.fixture(scope="module")
-def service(operator: Bed, free_namespaces: Iterator[str]) -> Service:
+def service(operator: Bed, new_namespace: Callable[[], str]) -> Service:
     """One prefill and one decode engine behind two routers that pick in turn."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     manifest = tiny(name, "pd", "Read")
     manifest["spec"]["router"]["replicas"] = 2
     made = Service.apply(operator, manifest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from bed.cluster import Bed
@@ -25,11 +25,10 @@ REPAIRED_S = 180
 
 @pytest.fixture(scope="module", params=["Read", "Write"])
 def service(
-    request: pytest.FixtureRequest, operator: Bed, free_namespaces: Iterator[str]
+    request: pytest.FixtureRequest, operator: Bed, new_namespace: Callable[[], str]
 ) -> Service:
     """One prefill and one decode engine, on different nodes, serving."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     made = Service.apply(operator, tiny(name, "pd", request.param))
     made.wait_settled()
     return made

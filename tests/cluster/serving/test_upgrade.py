@@ -6,7 +6,7 @@ The tests share one deployment and stand in the order of its life.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,9 @@ Reinstall = Callable[[Sequence[str]], None]
 
 
 @pytest.fixture(scope="module")
-def service(operator: Bed, free_namespaces: Iterator[str]) -> Service:
+def service(operator: Bed, new_namespace: Callable[[], str]) -> Service:
     """One prefill and one decode engine of the tiny model, serving."""
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     made = Service.apply(operator, tiny(name, "pd", "Read"))
     made.wait_settled()
     return made
@@ -170,10 +169,9 @@ def test_uninstalled_and_installed_again_the_operator_adopts_what_serves(
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
 def test_what_a_released_version_stored_is_still_taken_as_it_is(
-    operator: Bed, free_namespaces: Iterator[str], file: Path
+    operator: Bed, new_namespace: Callable[[], str], file: Path
 ) -> None:
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     stored = yaml.safe_load(file.read_text())
     wish = {**stored, "metadata": {"name": stored["metadata"]["name"], "namespace": name}}
     apply = ("apply", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
@@ -182,7 +180,7 @@ def test_what_a_released_version_stored_is_still_taken_as_it_is(
 
 
 def test_fields_of_a_newer_schema_do_not_stop_an_older_operator(
-    operator: Bed, free_namespaces: Iterator[str]
+    operator: Bed, new_namespace: Callable[[], str]
 ) -> None:
     schema = "/spec/versions/0/schema/openAPIV3Schema/properties"
     later = {"type": "string"}
@@ -192,8 +190,7 @@ def test_fields_of_a_newer_schema_do_not_stop_an_older_operator(
     ]
     crd = ("crd", "pddeployments.moriio.dev")
     operator.kubectl("patch", *crd, "--type=json", "-p", json.dumps(add))
-    name = next(free_namespaces)
-    operator.kubectl("create", "namespace", name)
+    name = new_namespace()
     manifest = stub(name)
     manifest["spec"]["model"]["later"] = "x"
 
