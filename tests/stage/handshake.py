@@ -12,6 +12,8 @@ from typing import Any
 import msgpack
 import zmq
 
+from stage.service import ports
+
 _TIMEOUT_MS = 30_000
 _ASK = b"get_meta_msg"
 
@@ -28,8 +30,7 @@ class Told:
 
 def handshake(pod: dict[str, Any]) -> list[Told]:
     """Ask every rank of an engine, in the order of their ports."""
-    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
-    numbers = sorted(number for name, number in ports.items() if name.startswith("handshake"))
+    numbers = sorted(number for name, number in ports(pod).items() if name.startswith("handshake"))
     return [_ask(pod["status"]["podIP"], number) for number in numbers]
 
 

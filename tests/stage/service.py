@@ -105,9 +105,29 @@ class Service:
                     return dict(pod)
         raise LookupError(f"{self.name} has no router pod that is ready")
 
+    def wait_successor(self, victim: dict[str, Any]) -> None:
+        """Wait until its role has engines, and the one that is given is none of them."""
+        role = victim["metadata"]["labels"]["moriio.dev/role"]
+
+        def succeeded() -> bool:
+            uids = [pod["metadata"]["uid"] for pod in self.pods(role)]
+            return bool(uids) and victim["metadata"]["uid"] not in uids
+
+        self.wait("its successor", succeeded, timeout_s=60)
+
+    def delete_and_wait(self) -> None:
+        """Delete the object, and wait until its engines are gone."""
+        self.delete()
+        wait_until(lambda: not self.pods(), timeout_s=120, what="its engines to go", every_s=1)
+
     def delete(self) -> None:
         """Delete the object, without waiting for its children."""
         self.bed.kubectl("-n", self.namespace, "delete", "pdd", self.name, "--wait=false")
+
+
+def ports(pod: dict[str, Any]) -> dict[str, int]:
+    """Give the ports of an engine by name."""
+    return {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
 
 
 def blocks(pods: list[dict[str, Any]]) -> list[range]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from stage.service import Service
+from stage.service import Service, ports
 
 ROUTER_PORT = 8000
 _TIMEOUT_S = 60
@@ -71,6 +72,15 @@ class PromptTokens:
     local_compute: int
     external_kv_transfer: int
 
+    @classmethod
+    def summed(cls, parts: Iterable[PromptTokens]) -> PromptTokens:
+        """Add up what several had."""
+        counted = list(parts)
+        return cls(
+            sum(part.local_compute for part in counted),
+            sum(part.external_kv_transfer for part in counted),
+        )
+
     def __sub__(self, before: PromptTokens) -> PromptTokens:
         """Give what came in between."""
         return PromptTokens(
@@ -86,8 +96,7 @@ class PromptTokens:
 
 def engine_address(pod: dict[str, Any]) -> str:
     """Give where an engine itself listens."""
-    ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
-    return f"{pod['status']['podIP']}:{ports['http']}"
+    return f"{pod['status']['podIP']}:{ports(pod)['http']}"
 
 
 def metrics(pod: dict[str, Any]) -> str:
@@ -114,8 +123,4 @@ def prompt_tokens_by_rank(pod: dict[str, Any]) -> dict[int, PromptTokens]:
 
 def prompt_tokens(pod: dict[str, Any]) -> PromptTokens:
     """Read an engine's counters, of all its ranks together."""
-    ranks = prompt_tokens_by_rank(pod).values()
-    return PromptTokens(
-        sum(rank.local_compute for rank in ranks),
-        sum(rank.external_kv_transfer for rank in ranks),
-    )
+    return PromptTokens.summed(prompt_tokens_by_rank(pod).values())

@@ -12,10 +12,11 @@ from functools import partial
 import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
+from moriio_operator.api.names import ROLES
 from stage import alone
 from stage.deployments import EXPERTS, experts
 from stage.handshake import handshake
-from stage.service import Service, blocks
+from stage.service import Service, blocks, ports
 from stage.traffic import (
     PROMPTS,
     Answer,
@@ -25,7 +26,6 @@ from stage.traffic import (
     router_address,
 )
 
-ROLES = ("prefill", "decode")
 RANKS = 2
 # By chance all of them leave out a rank once in four million runs.
 MORE = 8
@@ -57,8 +57,7 @@ def service(
     made = Service.apply(operator, manifest)
     made.wait_settled()
     yield made
-    made.delete()
-    wait_until(lambda: not made.pods(), timeout_s=120, what="its engines to go", every_s=1)
+    made.delete_and_wait()
 
 
 @pytest.fixture
@@ -71,9 +70,9 @@ def namespace(home: str) -> str:
 def test_each_data_parallel_rank_has_a_handshake_and_a_notify_port(service: Service) -> None:
     for pod in service.pods():
         (block,) = blocks([pod])
-        ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
-        assert [ports["handshake"], ports["handshake-1"]] == [block.start + 2, block.start + 3]
-        assert [ports["notify"], ports["notify-1"]] == [block.start + 4, block.start + 5]
+        named = ports(pod)
+        assert [named["handshake"], named["handshake-1"]] == [block.start + 2, block.start + 3]
+        assert [named["notify"], named["notify-1"]] == [block.start + 4, block.start + 5]
         told = handshake(pod)
         assert len({rank.descriptors for rank in told}) == RANKS
 
@@ -89,7 +88,7 @@ def of_ranks(service: Service, role: str) -> list[PromptTokens]:
 def test_every_rank_takes_part_and_the_tokens_are_right(
     service: Service, of_one_rank: list[Answer]
 ) -> None:
-    before = {role: of_ranks(service, role) for role in ROLES}
+    before: dict[str, list[PromptTokens]] = {role: of_ranks(service, role) for role in ROLES}
     answers = [complete(router_address(service), prompt) for prompt in ASKED]
     assert [a.text for a in answers] == [e.text for e in (*of_one_rank, *of_one_rank[:MORE])]
 
@@ -97,7 +96,7 @@ def test_every_rank_takes_part_and_the_tokens_are_right(
         return [now - was for now, was in zip(of_ranks(service, role), before[role], strict=True)]
 
     def all_counted(role: str) -> bool:
-        return sum(r.all for r in gained(role)) == sum(a.prompt_tokens for a in answers)
+        return PromptTokens.summed(gained(role)).all == sum(a.prompt_tokens for a in answers)
 
     for role in ROLES:
         # vLLM counts a moment after it has answered.
@@ -105,7 +104,7 @@ def test_every_rank_takes_part_and_the_tokens_are_right(
     assert all(rank.local_compute for rank in gained("prefill")), "a rank computed nothing"
     assert all(rank.external_kv_transfer for rank in gained("decode")), "a rank pulled nothing"
     # Decode computes the last token of a prompt, at most; all others came over.
-    assert sum(rank.local_compute for rank in gained("decode")) <= len(answers)
+    assert PromptTokens.summed(gained("decode")).local_compute <= len(answers)
 
 
 # Found by its title; the image has no tool for that.
@@ -129,11 +128,7 @@ def test_an_engine_that_lost_a_rank_is_replaced_whole(
     where = ("-n", service.namespace, "exec", name, "-c", "engine", "--", "python3", "-c")
     assert service.bed.kubectl(*where, _KILL_A_RANK) == "killed\n"
 
-    def succeeded() -> bool:
-        uids = [pod["metadata"]["uid"] for pod in service.pods("prefill")]
-        return bool(uids) and victim["metadata"]["uid"] not in uids
-
-    service.wait("its successor", succeeded, timeout_s=60)
+    service.wait_successor(victim)
     service.wait_settled()
     (block,), (old,) = blocks(service.pods("prefill")), blocks([victim])
     assert not set(block) & set(old)

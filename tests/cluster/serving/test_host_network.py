@@ -99,11 +99,7 @@ def test_who_is_killed_comes_back_on_its_node_at_other_ports_and_is_found(
     used = blocks([p for each in services.values() for p in each.pods()])
     service.bed.kill_process(service.namespace, victim["metadata"]["name"], "engine")
 
-    def succeeded() -> bool:
-        uids = [pod["metadata"]["uid"] for pod in service.pods(role)]
-        return bool(uids) and victim["metadata"]["uid"] not in uids
-
-    service.wait("its successor", succeeded, timeout_s=60)
+    service.wait_successor(victim)
     service.wait_settled(REPAIRED_S)
     # Answers, not one: the first may still be routed to who is gone.
     wait_until(
@@ -126,12 +122,10 @@ def test_who_is_killed_comes_back_on_its_node_at_other_ports_and_is_found(
 def test_a_deleted_deployment_leaves_its_neighbour_alone(services: dict[str, Service]) -> None:
     gone, stays = services["Read"], services["Write"]
     before = {pod["metadata"]["uid"] for pod in stays.pods()}
-    gone.delete()
-    wait_until(lambda: not gone.pods(), timeout_s=120, what="its engines to go", every_s=1)
+    gone.delete_and_wait()
     assert {pod["metadata"]["uid"] for pod in stays.pods()} == before
     assert complete(router_address(stays), PROMPTS[0]).status == 200
-    stays.delete()
-    wait_until(lambda: not stays.pods(), timeout_s=120, what="its engines to go", every_s=1)
+    stays.delete_and_wait()
 
 
 @pytest.mark.usefixtures("namespace")
@@ -155,5 +149,4 @@ def test_each_tensor_parallel_rank_has_ports_and_sizes_that_differ_fit(
         assert len({rank.descriptors for rank in handshake(pod)}) == count
     answers = [complete(router_address(service), prompt) for prompt in PROMPTS]
     assert [a.text for a in answers] == [e.text for e in expected]
-    service.delete()
-    wait_until(lambda: not service.pods(), timeout_s=120, what="its engines to go", every_s=1)
+    service.delete_and_wait()

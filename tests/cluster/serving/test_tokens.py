@@ -67,10 +67,7 @@ def ask(service: Service) -> tuple[list[Answer], PromptTokens]:
     address = router_address(service)
     answers = [complete(address, prompt) for prompt in PROMPTS]
     gained = [prompt_tokens(pod) - was for pod, was in zip(decodes, before, strict=True)]
-    return answers, PromptTokens(
-        sum(tokens.local_compute for tokens in gained),
-        sum(tokens.external_kv_transfer for tokens in gained),
-    )
+    return answers, PromptTokens.summed(gained)
 
 
 def assert_crossed(answers: list[Answer], tokens: PromptTokens) -> None:
