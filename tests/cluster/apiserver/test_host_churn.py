@@ -43,7 +43,7 @@ SETTLE_S = 150.0
 # processors walked through 0.7 of the range in one minute and 1.5 times through it in five; once is
 # what brings every block round.
 BIRTHS_A_MINUTE = ENGINES
-WALKS_A_MINUTE, WALKS = 0.3, 1.0
+WALKS_A_MINUTE, WALKS = 0.5, 1.0
 
 
 @pytest.fixture
