@@ -46,7 +46,7 @@ fresh: env
 
 # What is pure is measured, and 95 % of its lines is the least that its own tests run. All others run
 # beside it.
-PURE := api build contract plan
+PURE := admission api build facts observe plan report stack
 unit: env
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	$(PYTEST) -q tests/unit $(foreach part,$(PURE),--ignore-glob='*/test_$(part)_*.py') > "$$folder/others" 2>&1 & others=$$!; \

@@ -9,8 +9,9 @@ from __future__ import annotations
 import statistics
 import time
 
-from moriio_operator.contract.ports import layout
-from moriio_operator.plan.ports import HeldPorts, PortBlock, PortRange, allocate
+from moriio_operator.api.ports import PortBlock, PortRange
+from moriio_operator.plan.ports import HeldPorts, allocate
+from moriio_operator.stack.vllm_moriio.ports import layout
 
 DEPLOYMENTS, ENGINES_EACH, ROUNDS = 200, 5, 5
 RANGE = PortRange()

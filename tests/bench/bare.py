@@ -14,9 +14,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from moriio_operator.kube import kinds
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.api.kinds import PDDEPLOYMENT
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import NotFoundError
+from moriio_operator.kube.objects import Object
 from moriio_operator.runtime.settings import Settings
 
 from bench import recording, script
@@ -54,10 +55,10 @@ class Bare:
                 group.create_task(self._work())
 
     async def _watch(self) -> None:
-        _, version = await self._kube.list(kinds.PDDEPLOYMENT, NAMESPACE)
+        _, version = await self._kube.list(PDDEPLOYMENT, NAMESPACE)
         print(READY, flush=True)
         while True:
-            async for event, obj in self._kube.watch(kinds.PDDEPLOYMENT, NAMESPACE, "", version):
+            async for event, obj in self._kube.watch(PDDEPLOYMENT, NAMESPACE, "", version):
                 metadata = obj["metadata"]
                 version = metadata["resourceVersion"]
                 if event == "ADDED":
@@ -87,14 +88,14 @@ class Bare:
             calls = [casting.of(call, version) for call in batch]
             answers = await asyncio.gather(*map(self._send, calls))
             for call, answer in zip(calls, answers, strict=True):
-                if call.kind == kinds.PDDEPLOYMENT.kind:
+                if call.kind == PDDEPLOYMENT.kind:
                     version = answer.get("metadata", {}).get("resourceVersion", version)
 
     async def _send(self, call: Recorded) -> Object:
         try:
             # The kind only serves metrics, of which there are none here.
             return await self._kube._call(
-                call.verb, kinds.PDDEPLOYMENT, call.method, call.path, call.query, call.body,
+                call.verb, PDDEPLOYMENT, call.method, call.path, call.query, call.body,
                 content_type=call.content_type,
             )  # fmt: skip
         except NotFoundError:

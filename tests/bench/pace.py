@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from moriio_operator.kube import kinds
+from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube.client import Kube
 
 from bench.subject import CREATOR, NAMESPACE, manifest
@@ -51,6 +51,6 @@ async def patch(kube: Kube, name: str) -> None:
 
 async def delete(kube: Kube, name: str) -> None:
     """Delete a PDDeployment."""
-    found = await kube.get(kinds.PDDEPLOYMENT, NAMESPACE, name)
+    found = await kube.get(PDDEPLOYMENT, NAMESPACE, name)
     assert found is not None
-    await kube.delete(kinds.PDDEPLOYMENT, NAMESPACE, name, found["metadata"]["uid"])
+    await kube.delete(PDDEPLOYMENT, NAMESPACE, name, found["metadata"]["uid"])

@@ -15,7 +15,7 @@ from pathlib import Path
 from bed.cluster import Bed
 from bed.command import wait_until
 from moriio_operator.api import names
-from moriio_operator.kube import kinds
+from moriio_operator.api.kinds import OWNED
 
 from bench import figures, pace, subject
 from bench.figures import Latency
@@ -262,7 +262,7 @@ class Bench:
         self._await_empty()
 
     def _await_empty(self) -> None:
-        owned = ",".join(f"{kind.plural}.{kind.group}".rstrip(".") for kind in kinds.OWNED)
+        owned = ",".join(f"{kind.plural}.{kind.group}".rstrip(".") for kind in OWNED)
         label = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
         listing = ("-n", NAMESPACE, "get", f"{owned},replicasets.apps", "-l", label, "-o", "name")
         what = "what a round made to be gone"

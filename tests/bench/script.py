@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube import kinds
 
 from bench.recording import Recorded
@@ -37,7 +38,7 @@ def about(calls: Iterable[Recorded], namespace: str, name: str) -> list[Recorded
         and call.verb != "watch"
         and call.kind != kinds.LEASE.kind
         # The resync asks for all of them.
-        and not (call.verb == "list" and call.kind == kinds.PDDEPLOYMENT.kind)
+        and not (call.verb == "list" and call.kind == PDDEPLOYMENT.kind)
         and name in call.path + json.dumps([call.query, call.body])
     ]
 
@@ -70,7 +71,7 @@ def _lasts(call: Recorded) -> bool:
 
 
 def _begins(call: Recorded) -> bool:
-    return call.verb == "get" and call.kind == kinds.PDDEPLOYMENT.kind
+    return call.verb == "get" and call.kind == PDDEPLOYMENT.kind
 
 
 def _batches(calls: Sequence[Recorded]) -> tuple[tuple[Recorded, ...], ...]:

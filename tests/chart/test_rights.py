@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube import kinds
 
 from chart.rendering import (
@@ -25,9 +26,9 @@ NAMESPACED = values_file("namespaced.yaml")
 
 def _wanted_of_the_operator(role_kind: str) -> set[tuple[str, str, str]]:
     wanted = (
-        rights_on(kinds.PDDEPLOYMENT, "get", "list", "watch")
-        | rights_on(kinds.PDDEPLOYMENT, "patch", subresource="/status")
-        | rights_on(kinds.PDDEPLOYMENT, "update", subresource="/finalizers")
+        rights_on(PDDEPLOYMENT, "get", "list", "watch")
+        | rights_on(PDDEPLOYMENT, "patch", subresource="/status")
+        | rights_on(PDDEPLOYMENT, "update", subresource="/finalizers")
         | rights_on(kinds.POD, "list", "watch", "create", "delete")
         | rights_on(kinds.POD, "get", subresource="/log")
         | rights_on(kinds.EVENT, "create")
@@ -131,11 +132,11 @@ def test_users_who_view_may_read_and_users_who_administer_may_write(render: Rend
 
     assert _aggregates(view) == {"view"}
     assert _aggregates(admin) == {"admin"}
-    assert rights_of(view) == rights_on(kinds.PDDEPLOYMENT, "get", "list", "watch") | rights_on(
-        kinds.PDDEPLOYMENT, "get", "list", "watch", subresource="/status"
+    assert rights_of(view) == rights_on(PDDEPLOYMENT, "get", "list", "watch") | rights_on(
+        PDDEPLOYMENT, "get", "list", "watch", subresource="/status"
     )
     assert rights_of(admin) == rights_on(
-        kinds.PDDEPLOYMENT, "create", "update", "patch", "delete", "deletecollection"
+        PDDEPLOYMENT, "create", "update", "patch", "delete", "deletecollection"
     )
 
 
@@ -166,5 +167,5 @@ def test_the_trial_may_create_a_pddeployment_and_nothing_else(render: Render) ->
     (binding,) = bound_to(objects, pod["spec"]["serviceAccountName"])
     role = one(objects, "Role", binding["roleRef"]["name"])
 
-    assert rights_of(role) == rights_on(kinds.PDDEPLOYMENT, "create")
+    assert rights_of(role) == rights_on(PDDEPLOYMENT, "create")
     assert {o["metadata"]["namespace"] for o in (pod, binding, role)} == {"moriio-system"}

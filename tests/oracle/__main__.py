@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from bed.cache import cache_root, progress
 from bed.errors import BedError
-from moriio_operator.contract import versions
+from moriio_operator.facts import versions
 
 from oracle.compare import rows
 from oracle.release import Release, pinned

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from engine_env.environment import AT, LOCK, environment
 from engine_env.imageroot import run_in_image
 from moriio_operator.api import names
-from moriio_operator.contract import versions
-from moriio_operator.contract.versions import Version
+from moriio_operator.facts import versions
+from moriio_operator.facts.versions import Version
 
 from oracle.ask import Answer
 from oracle.spread import MODEL, Case

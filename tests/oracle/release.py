@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from moriio_operator.contract import versions
-from moriio_operator.contract.versions import Version
+from moriio_operator.facts import versions
+from moriio_operator.facts.versions import Version
 
 from oracle.sources import tree
 

@@ -8,9 +8,9 @@ from itertools import product
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner, Spec
-from moriio_operator.api.names import Role
-from moriio_operator.contract.versions import Version
-from moriio_operator.plan.compatibility import assess
+from moriio_operator.facts.terms import Role
+from moriio_operator.facts.versions import Version
+from moriio_operator.stack.vllm_moriio.compatibility import assess
 from unit.samples import REVISION, Json, engine_pod, laid_over, owner
 
 HOST = "198.18.1.7"

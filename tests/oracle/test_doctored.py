@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from moriio_operator.contract import versions
+from moriio_operator.facts import versions
 
 from oracle import __main__ as program
 from oracle.compare import rows

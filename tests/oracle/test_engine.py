@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import Role
-from moriio_operator.contract.ports import HANDSHAKE, HTTP, NOTIFY
+from moriio_operator.facts.terms import Mode, Role
+from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY
 
 from oracle import engine
 from oracle.ask import Answer

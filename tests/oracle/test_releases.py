@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from moriio_operator.contract import versions
+from moriio_operator.facts import versions
 
 from oracle.compare import apply
 from oracle.release import pinned

@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
-from moriio_operator.api.deployment import Router as RouterSpec
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import Role
-from moriio_operator.contract import router as contract
-from moriio_operator.contract.registration import Registration, registration
-from moriio_operator.node.beacon import Beacon
+from moriio_operator.facts import router as contract
+from moriio_operator.facts.terms import Mode, Role
+from moriio_operator.node.registration_socket import Beacon
+from moriio_operator.stack.vllm_moriio.registration import Registration, registration
 from unit.waiting import until
 
 from oracle.router import Router, free_ports, running
@@ -24,7 +22,7 @@ SIZES = ((1, 1), (2, 1), (8, 1), (1, 2), (1, 8))
 
 def argv(*, api: int, registration: str, metrics: int) -> list[str]:
     """The contract's own arguments, on ports that are free here."""
-    given = contract.arguments(RouterSpec(image="router:1"))
+    given = contract.arguments("CacheAware", 1800)
     moved = {
         str(contract.HTTP_PORT): str(api),
         str(contract.METRICS_PORT): str(metrics),

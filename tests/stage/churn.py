@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bed import played
-from moriio_operator.api.names import ROLES
+from moriio_operator.api.kinds import PDDEPLOYMENT
+from moriio_operator.api.ports import PortRange
+from moriio_operator.facts.terms import ROLES
 from moriio_operator.kube import kinds
 from moriio_operator.kube.kinds import Kind
-from moriio_operator.plan.ports import PortRange
 
 from stage.api import Api, Json
 from stage.deployments import on_host, stub
@@ -87,7 +88,7 @@ class Churn:
     async def bring_up(self) -> None:
         """Create all the PDDeployments at once."""
         wishes = [manifest(self.namespace, name, self._image()) for name in self._names]
-        await asyncio.gather(*(self.api.create(kinds.PDDEPLOYMENT, wish) for wish in wishes))
+        await asyncio.gather(*(self.api.create(PDDEPLOYMENT, wish) for wish in wishes))
 
     async def run(self, seconds: float, enough: Callable[[], bool]) -> None:
         """Deal acts for so long, each kind once at the least, and on until it was enough.
@@ -170,9 +171,9 @@ class Churn:
     async def make_anew(self) -> None:
         """Delete a PDDeployment, and create it again under the same name at once."""
         name = self._pick()
-        await self.api.delete(kinds.PDDEPLOYMENT, self.namespace, name)
+        await self.api.delete(PDDEPLOYMENT, self.namespace, name)
         wish = manifest(self.namespace, name, self._image(), self.rng.randint(1, EACH))
-        await self.api.create(kinds.PDDEPLOYMENT, wish)
+        await self.api.create(PDDEPLOYMENT, wish)
 
     async def scale(self) -> None:
         """Give a PDDeployment other numbers."""
@@ -240,7 +241,7 @@ class Churn:
         """Take on every node the blocks that a PDDeployment would get next, and make it ask."""
         await self._dismiss()
         name = self._pick()
-        found = await self.api.get(kinds.PDDEPLOYMENT, self.namespace, name)
+        found = await self.api.get(PDDEPLOYMENT, self.namespace, name)
         ports = self._free_after(found.get("status", {}).get("portCursor") or 0, 3)
         for node in self._here():
             await self._invite(node, ports)
@@ -318,7 +319,7 @@ class Churn:
         await asyncio.gather(*(delete(sight.pod, grace) for sight, grace in both))
 
     async def _change(self, name: str, spec: Json) -> None:
-        await self.api.merge(kinds.PDDEPLOYMENT, self.namespace, name, {"spec": spec})
+        await self.api.merge(PDDEPLOYMENT, self.namespace, name, {"spec": spec})
 
     async def _cordon(self, node: str, *, shut: bool) -> None:
         await self.api.merge(NODE, "", node, {"spec": {"unschedulable": shut}})

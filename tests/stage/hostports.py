@@ -18,8 +18,8 @@ from typing import Any
 
 import aiohttp
 from moriio_operator.api import names
+from moriio_operator.api.ports import PortRange
 from moriio_operator.kube.kinds import POD
-from moriio_operator.plan.ports import PortRange
 
 from stage.api import Api, Json
 

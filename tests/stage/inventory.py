@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bed.cluster import Bed
-from moriio_operator.kube import kinds
+from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
 
 _KINDS = ",".join(
     f"{kind.plural}.{kind.version}.{kind.group}" if kind.group else kind.plural
-    for kind in (*kinds.OWNED, kinds.PDDEPLOYMENT)
+    for kind in (*OWNED, PDDEPLOYMENT)
 )
 # Made for our objects by others: Services and Deployments are expected to take them along.
 _DERIVED = "endpointslices.discovery.k8s.io,replicasets.apps"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
 from moriio_operator.kube import kinds
 from moriio_operator.kube.kinds import Kind
 
@@ -181,7 +182,7 @@ class Lane:
         """Wait until the operator leads and watches every kind."""
 
         async def all_watched() -> bool:
-            kinds_watched = (kinds.PDDEPLOYMENT, *kinds.OWNED)
+            kinds_watched = (PDDEPLOYMENT, *OWNED)
             return all(self.proxy.watches(kind.plural) for kind in kinds_watched)
 
         await self.until(all_watched, "the operator to watch")
@@ -215,20 +216,20 @@ class Lane:
 
     async def create(self, name: str, **spec: Any) -> Json:
         """Create a PDDeployment of which nothing runs."""
-        return await self.api.create(kinds.PDDEPLOYMENT, pending(self.namespace, name, **spec))
+        return await self.api.create(PDDEPLOYMENT, pending(self.namespace, name, **spec))
 
     async def change(self, name: str, **spec: Any) -> None:
         """Merge into the spec of a PDDeployment."""
-        await self.api.merge(kinds.PDDEPLOYMENT, self.namespace, name, {"spec": spec})
+        await self.api.merge(PDDEPLOYMENT, self.namespace, name, {"spec": spec})
 
     async def state(self, name: str) -> State:
         """Look at a PDDeployment and what belongs to it."""
-        resource = await self.api.get(kinds.PDDEPLOYMENT, self.namespace, name)
+        resource = await self.api.get(PDDEPLOYMENT, self.namespace, name)
         uid, revision = resource["metadata"]["uid"], resource.get("status", {}).get("revision")
         pods = await self._owned(kinds.POD, uid)
         children = [
             f"{kind.kind} {_masked(child['metadata']['name'], name, revision)}"
-            for kind in kinds.OWNED
+            for kind in OWNED
             if kind is not kinds.POD
             for child in await self._owned(kind, uid)
         ]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.api.ports import PortRange
 
 from stage.api import Api, RefusedError
 from stage.lane import LEASES, until

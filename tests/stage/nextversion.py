@@ -21,7 +21,7 @@ ROUTER_LIVENESS_FAILURES = 4
 
 _CHANGES = {
     "__init__.py": (f'__version__ = "{__version__}"', f'__version__ = "{VERSION}"'),
-    "build/engine.py": (
+    "build/engine_template.py": (
         '"periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6,',
         '"periodSeconds": 10, "timeoutSeconds": 10, '
         f'"failureThreshold": {ENGINE_LIVENESS_FAILURES},',

@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from moriio_operator.kube import kinds
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -21,6 +21,7 @@ from moriio_operator.kube.errors import (
     UnreachableError,
 )
 from moriio_operator.kube.kinds import Kind, kind_of
+from moriio_operator.kube.objects import Object
 
 Place = tuple[str, str]
 # Says whether a call is refused: verb and object in, error out.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moriio_operator.api.names import Role
-from moriio_operator.kube.client import Object
+from moriio_operator.admission.policy import Policy
+from moriio_operator.facts.terms import Role
 from moriio_operator.kube.errors import ApiError, ForbiddenError, InvalidError
-from moriio_operator.plan.policy import Policy
+from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import MemoryKube
 from unit.played import Operator

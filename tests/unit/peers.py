@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from moriio_operator.kube.client import Object
+from moriio_operator.kube.objects import Object
 
 
 def ports(pod: Object) -> set[int]:

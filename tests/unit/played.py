@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from moriio_operator.admission.policy import Policy
+from moriio_operator.api.ports import PortRange
 from moriio_operator.api.status import Condition, Status
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.queue import Key
 from moriio_operator.control.reconcile import Reconciler
-from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import PortRange
 
 from unit.memory_kube import MemoryKube
 from unit.samples import INSTALLATION, NOW, POLICY, PORTS, READY, Json, laid_over

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 from moriio_operator.api import names
-from moriio_operator.api.names import ROLES
-from moriio_operator.contract.ports import layout
+from moriio_operator.facts.terms import ROLES
 from moriio_operator.plan.revision import revision
+from moriio_operator.stack.vllm_moriio.ports import layout
 
 from unit.samples import FULL, HOST, MINIMAL, Json, children_of, engine_pod, owner
 

@@ -9,19 +9,19 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from moriio_operator.admission.policy import Policy
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner, Spec
-from moriio_operator.api.names import Role
+from moriio_operator.api.ports import PortBlock, PortRange
 from moriio_operator.api.status import EngineState
 from moriio_operator.build.children import Installation, children
-from moriio_operator.build.engine import engine_template
-from moriio_operator.build.incarnation import incarnation
-from moriio_operator.build.sealed import sealed_engines, sealed_router
-from moriio_operator.contract.ports import layout
-from moriio_operator.plan.engine import Engine
-from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import PortBlock, PortRange
-from moriio_operator.plan.trouble import Trouble
+from moriio_operator.build.engine_pod import incarnation
+from moriio_operator.build.engine_template import engine_template
+from moriio_operator.build.revision_template import sealed_engines, sealed_router
+from moriio_operator.facts.terms import Role
+from moriio_operator.observe.engine import Engine
+from moriio_operator.observe.failure import Trouble
+from moriio_operator.stack.vllm_moriio.ports import layout
 
 Json = dict[str, Any]
 

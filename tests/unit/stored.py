@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from moriio_operator.admission.policy import Policy
 from moriio_operator.api.deployment import Owner
-from moriio_operator.plan.policy import Policy
 from moriio_operator.plan.revision import router_revision
 
 from unit.memory_kube import MemoryKube

@@ -7,7 +7,7 @@ import re
 import pytest
 from moriio_operator.api import names
 from moriio_operator.api.deployment import NAME_RULE
-from moriio_operator.api.names import ROLES, Role
+from moriio_operator.facts.terms import ROLES, Role
 
 LONGEST = "x" * names.NAME_MAX_LENGTH
 REVISION = "b" * names.REVISION_LENGTH

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import Role
 from moriio_operator.api.schema import AbsolutePath, ObjectName, Quantity, ResourceName, Seconds
+from moriio_operator.facts.terms import Role
 from pydantic import TypeAdapter, ValidationError
 
 from unit.samples import resource, spec, spec_object

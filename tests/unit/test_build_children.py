@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from moriio_operator.api import names
-from moriio_operator.api.names import ROLES, Role
+from moriio_operator.api.kinds import CHILDREN
 from moriio_operator.build.services import endpoint
-from moriio_operator.contract.ports import layout
-from moriio_operator.kube.kinds import CHILDREN, kind_of
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.kube.kinds import kind_of
+from moriio_operator.stack.vllm_moriio.ports import layout
 
 from unit.samples import (
     FULL,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from moriio_operator.api.names import ROLES, Role
-from moriio_operator.contract.ports import layout
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.stack.vllm_moriio.ports import layout
 
 from unit.samples import HOST, IMAGE, REVISION, Json, engine_pod, owner
 

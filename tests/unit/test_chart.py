@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 from moriio_operator import __version__
+from moriio_operator.admission.policy import Policy
 from moriio_operator.api import crd
 from moriio_operator.api.network import RESERVED_PORTS
-from moriio_operator.plan.policy import Policy
 from moriio_operator.runtime.settings import LeaderElection, Ports, RegistrarRole, Settings
 
 from unit.samples import SETTINGS

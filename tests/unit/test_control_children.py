@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from moriio_operator.control.pods import HELD_RETRY_S
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
-from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError
+from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import CrashError, MemoryKube
 from unit.passes import (

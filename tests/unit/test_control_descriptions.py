@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from moriio_operator.api.names import ROLES, Role
 from moriio_operator.api.status import EngineState
-from moriio_operator.contract.description import DESCRIBED
 from moriio_operator.control.descriptions import AGAIN_S, Descriptions
-from moriio_operator.kube.client import Object
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.kube.objects import Object
+from moriio_operator.stack.vllm_moriio.description import DESCRIBED
 
 from unit.memory_kube import MemoryKube
 from unit.samples import NOW, Json, engine, later, owner, resource

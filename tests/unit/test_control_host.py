@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.api.ports import PortRange
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.queue import Key
-from moriio_operator.kube.client import Object
 from moriio_operator.kube.kinds import Kind
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import MemoryKube
 from unit.played import Operator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from moriio_operator import __version__
+from moriio_operator.admission.policy import Policy
 from moriio_operator.build.children import Installation
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
-from moriio_operator.plan.policy import Policy
 
 from unit.memory_kube import MemoryKube
 from unit.passes import (
@@ -159,8 +159,8 @@ async def test_engines_and_routers_are_made_as_the_first_of_their_revision_was(
     operator = await serving()
     before = {kind: operator.kube.of_kind(kind) for kind in ("Deployment", "Pod")}
     # The next operator renders both in another way, and has another registrar.
-    monkeypatch.setattr("moriio_operator.build.sealed.__version__", "9.9.9")
-    monkeypatch.setattr("moriio_operator.contract.vllm.HEALTH_PATH", "/other")
+    monkeypatch.setattr("moriio_operator.build.revision_template.__version__", "9.9.9")
+    monkeypatch.setattr("moriio_operator.stack.vllm_moriio.command_line.HEALTH_PATH", "/other")
     newer = Operator(operator.kube)
     newer.installation = Installation("operator:9", "ClusterRole", "moriio-registrar")
     await newer.settle()

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.loop import Loop, Next, backoff_s, resync
 from moriio_operator.control.queue import Key, WorkQueue
-from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError
 from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.lease import LeaseLostError
+from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import MemoryKube
 from unit.samples import resource

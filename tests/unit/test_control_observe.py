@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moriio_operator.api.names import ROLES
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.observe import World, observe
 from moriio_operator.control.queue import Key
+from moriio_operator.facts.terms import ROLES
 
 from unit.memory_kube import MemoryKube
 from unit.samples import Json, children_of, laid_over, owner, pod, resource

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.observe import observe
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
-from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, ConflictError
+from moriio_operator.kube.objects import Object
 from moriio_operator.plan.engines import DRAIN_LOOK_S
 
 from unit.memory_kube import CrashError, MemoryKube

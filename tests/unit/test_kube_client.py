@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube import client, kinds, wire
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import (
@@ -111,7 +112,7 @@ async def test_a_list_without_a_namespace_spans_all() -> None:
     api = ScriptedApi()
     api.add(page([]))
     async with serving(api) as kube:
-        assert await kube.list(kinds.PDDEPLOYMENT) == ([], "10")
+        assert await kube.list(PDDEPLOYMENT) == ([], "10")
     assert api.calls[0].path == "/apis/moriio.dev/v1alpha1/pddeployments"
 
 
@@ -178,7 +179,7 @@ async def test_whether_a_kind_is_served(answer: Answer, *, served: bool) -> None
     api = ScriptedApi()
     api.add(answer)
     async with serving(api) as kube:
-        assert await kube.serves(kinds.PDDEPLOYMENT) is served
+        assert await kube.serves(PDDEPLOYMENT) is served
     assert api.calls[0].path == "/apis/moriio.dev/v1alpha1"
 
 

@@ -15,7 +15,7 @@ from moriio_operator.kube.drift import drifted, stamped
 from unit.samples import FULL, REVISION, Json, children_of, owner
 
 BUILT = {
-    f"{child['kind']} {child['metadata']['name']}": stamped(child)
+    f"{child['kind']} {child['metadata']['name']}": stamped(child, ANNOTATION_APPLIED)
     for child in children_of(owner({}, base=FULL))
 }
 CLIENT = BUILT["Service llm"]
@@ -60,7 +60,7 @@ def test_what_was_just_applied_is_no_drift(child: Json) -> None:
 
 def test_resources_with_an_empty_map_are_no_drift() -> None:
     wish = owner({"router": {"resources": {"requests": {}, "limits": {"cpu": "1"}}}})
-    deployment = stamped(children_of(wish)[-1])
+    deployment = stamped(children_of(wish)[-1], ANNOTATION_APPLIED)
     live = served(deployment)
     # The API server leaves empty maps out.
     router(live)["resources"] = {"limits": {"cpu": "1"}}
@@ -136,20 +136,26 @@ def test_a_wish_that_was_dropped_is_drift_by_its_stamp() -> None:
     fewer = copy.deepcopy(CLIENT)
     del fewer["metadata"]["annotations"]
     fewer["metadata"]["labels"].pop("moriio.dev/component")
-    assert drifted(stamped(fewer), served(CLIENT))
+    assert drifted(stamped(fewer, ANNOTATION_APPLIED), served(CLIENT))
 
 
 def test_the_stamp_is_the_same_for_the_same_wish_and_keeps_other_annotations() -> None:
     plain: Json = {"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"x": 1, "y": 2}}
     turned = {"spec": {"y": 2, "x": 1}, "metadata": {"annotations": {"a": "b"}, "name": "x"}}
-    assert stamped(plain) == stamped(turned)
-    assert stamped(plain)["metadata"]["annotations"].keys() == {"a", ANNOTATION_APPLIED}
+    assert stamped(plain, ANNOTATION_APPLIED) == stamped(turned, ANNOTATION_APPLIED)
+    assert stamped(plain, ANNOTATION_APPLIED)["metadata"]["annotations"].keys() == {
+        "a",
+        ANNOTATION_APPLIED,
+    }
     assert "annotations" in plain["metadata"]
     assert ANNOTATION_APPLIED not in plain["metadata"]["annotations"]
 
 
 def test_another_wish_has_another_stamp() -> None:
-    one, other = stamped({"metadata": {}, "spec": 1}), stamped({"metadata": {}, "spec": 2})
+    one, other = (
+        stamped({"metadata": {}, "spec": 1}, ANNOTATION_APPLIED),
+        stamped({"metadata": {}, "spec": 2}, ANNOTATION_APPLIED),
+    )
     key = ("metadata", "annotations")
     assert one[key[0]][key[1]] != other[key[0]][key[1]]
 

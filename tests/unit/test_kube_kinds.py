@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube import kinds
 from moriio_operator.kube.kinds import Kind, kind_of
 
@@ -20,7 +21,7 @@ from moriio_operator.kube.kinds import Kind, kind_of
         ),
         (kinds.ENDPOINT_SLICE, "/apis/discovery.k8s.io/v1/namespaces/n/endpointslices/x"),
         (kinds.EVENT, "/apis/events.k8s.io/v1/namespaces/n/events/x"),
-        (kinds.PDDEPLOYMENT, "/apis/moriio.dev/v1alpha1/namespaces/n/pddeployments/x"),
+        (PDDEPLOYMENT, "/apis/moriio.dev/v1alpha1/namespaces/n/pddeployments/x"),
     ],
 )
 def test_paths(kind: Kind, path: str) -> None:
@@ -38,7 +39,14 @@ def test_group_and_version(kind: Kind, group: str, version: str) -> None:
     assert (kind.group, kind.version) == (group, version)
 
 
-def test_the_kind_of_an_object() -> None:
-    assert kind_of({"apiVersion": "apps/v1", "kind": "Deployment"}) is kinds.DEPLOYMENT
-    with pytest.raises(KeyError):
-        kind_of({"apiVersion": "v1", "kind": "Secret"})
+ALL = [kind for kind in (*vars(kinds).values(), PDDEPLOYMENT) if isinstance(kind, Kind)]
+
+
+@pytest.mark.parametrize("kind", [*ALL, Kind("NetworkPolicy", "networkpolicies", "x/v1")], ids=str)
+def test_the_kind_of_an_object_is_guessed_as_kubernetes_does(kind: Kind) -> None:
+    assert kind_of({"apiVersion": kind.api_version, "kind": kind.kind}) == kind
+    assert len(ALL) > 8
+
+
+def test_a_kind_whose_name_ends_in_s_has_another_plural() -> None:
+    assert kind_of({"apiVersion": "x/v1", "kind": "IngressClass"}).plural == "ingressclasses"

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ApiError, UnreachableError
 from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.lease import Candidacy, Elector, LeaseLostError
+from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import MemoryKube, Refusal
 
@@ -28,7 +28,7 @@ class Clock:
 
 def candidate(kube: MemoryKube, name: str, clock: Clock) -> Elector:
     return Elector(
-        kube, Candidacy("sys", "lease", name, DURATION_S, DEADLINE_S, RETRY_S), clock=clock
+        kube, Candidacy("sys", "lease", name, "tests", DURATION_S, DEADLINE_S, RETRY_S), clock=clock
     )
 
 
@@ -127,7 +127,7 @@ async def test_a_lease_that_was_taken_without_an_answer_is_led_by_and_released()
     kube, clock = Deaf(), Clock()
     elector = await led(kube, clock)
     assert elector.leads
-    other = Elector(kube, Candidacy("sys", "other", "one"), clock=clock)
+    other = Elector(kube, Candidacy("sys", "other", "one", "tests"), clock=clock)
     taking = asyncio.create_task(other.acquire())
     await within(lambda: ("Lease", "other") in kube.objects)
     taking.cancel()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import Role
-from moriio_operator.contract.registration import Registration
+from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService, serving
+from moriio_operator.stack.vllm_moriio.registration import Registration
 
 from unit.samples import Json, laid_over
 

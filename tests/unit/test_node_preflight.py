@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from moriio_operator.contract.signatures import recognise
+from moriio_operator.facts.signatures import recognise
 from moriio_operator.node import preflight
-from moriio_operator.plan.trouble import PORT_IN_USE
+from moriio_operator.observe.failure import PORT_IN_USE
 from moriio_operator.runtime.main import main
 
 

@@ -15,8 +15,7 @@ import pytest
 import yaml
 import zmq
 import zmq.asyncio
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import Role
+from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.node import registrar
 from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService
 from prometheus_client.parser import text_string_to_metric_families

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.kinds import Kind
+from moriio_operator.kube.objects import Object
 from moriio_operator.node import slices as module
 from moriio_operator.node.slices import SliceWatch
 

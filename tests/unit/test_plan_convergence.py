@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moriio_operator.api.names import ROLES
-from moriio_operator.kube.client import Object
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.api.ports import PortRange
+from moriio_operator.facts.terms import ROLES
+from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import CrashError, MemoryKube
 from unit.played import Operator

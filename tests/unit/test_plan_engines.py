@@ -7,14 +7,14 @@ from datetime import datetime
 
 import pytest
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import ROLES, Role
+from moriio_operator.api.ports import PortBlock, PortRange
 from moriio_operator.api.status import EngineState, EngineStatus, LastFailure, RoleStatus, Status
-from moriio_operator.contract.ports import layout
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.observe.engine import Engine
+from moriio_operator.observe.failure import Trouble
 from moriio_operator.plan import engines as planner
-from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.engines import EnginePlan, Failures, Room
-from moriio_operator.plan.ports import PortBlock, PortRange
-from moriio_operator.plan.trouble import Trouble
+from moriio_operator.stack.vllm_moriio.ports import layout
 
 from unit.samples import NOW, PORTS, REVISION, engine, later, owner
 

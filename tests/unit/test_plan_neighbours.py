@@ -8,11 +8,11 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moriio_operator.api.names import Role
+from moriio_operator.api.ports import PortBlock
 from moriio_operator.api.status import EngineState
-from moriio_operator.plan.engine import PORTS_DOUBLED, Engine
+from moriio_operator.facts.terms import Role
+from moriio_operator.observe.engine import PORTS_DOUBLED, Engine
 from moriio_operator.plan.neighbours import unplaced, without_doubles
-from moriio_operator.plan.ports import PortBlock
 
 from unit.samples import NOW, engine, later
 

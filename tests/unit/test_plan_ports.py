@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moriio_operator.plan.ports import (
-    Allocation,
-    HeldPorts,
-    PortBlock,
-    PortRange,
-    PortsExhaustedError,
-    allocate,
-)
+from moriio_operator.api.ports import PortBlock, PortRange
+from moriio_operator.plan.ports import Allocation, HeldPorts, PortsExhaustedError, allocate
 
 SMALL = PortRange(20_000, 20_049)
 NOBODY = HeldPorts(SMALL)

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moriio_operator.api.names import Role
+from moriio_operator.api.ports import PortRange
 from moriio_operator.api.status import EngineState, EngineStatus, RetiredPorts, Status
-from moriio_operator.plan.engine import Engine
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.facts.terms import Role
+from moriio_operator.observe.engine import Engine
 from moriio_operator.plan.retired import MOST, retired, served
 
 from unit.memory_kube import MemoryKube

@@ -18,10 +18,10 @@ from typing import TypeAlias
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moriio_operator.api.ports import PortRange
 from moriio_operator.control.queue import Key
-from moriio_operator.kube.client import Object
 from moriio_operator.kube.errors import ConflictError
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import CrashError, MemoryKube
 from unit.peers import Peers, ports

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from moriio_operator import __version__
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import ROLES, Role
+from moriio_operator.facts.terms import ROLES, Mode, Role
 from moriio_operator.node.endpoints import RoleService
 from moriio_operator.runtime.main import main
 from moriio_operator.runtime.settings import Settings

@@ -9,19 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.lease import Candidacy, Elector
 from moriio_operator.runtime import operator as module
-from moriio_operator.runtime.operator import (
-    _at_the_end,
-    _listen,
-    _until_one_ends,
-    _watch,
-)
+from moriio_operator.runtime.operator import _at_the_end, _listen, _until_one_ends, _watch
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry.server import Check
 
@@ -193,7 +188,7 @@ async def test_the_signal_is_taken_back_once_kopf_watches() -> None:
 @pytest.mark.usefixtures("harmless_sigterm")
 async def test_sigterm_ends_a_standby_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     kube = NoCrd()
-    other = Elector(kube, Candidacy("moriio-system", "moriio-operator", "other"))
+    other = Elector(kube, Candidacy("moriio-system", "moriio-operator", "other", "tests"))
     await other.acquire()
     checks = list[Check]()
     monkeypatch.setattr(Kube, "connect", connects_to(kube))
@@ -211,7 +206,7 @@ async def test_sigterm_ends_a_standby_without_an_error(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("harmless_sigterm")
 async def test_a_standby_that_is_cancelled_ends_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
     kube = NoCrd()
-    await Elector(kube, Candidacy("moriio-system", "moriio-operator", "other")).acquire()
+    await Elector(kube, Candidacy("moriio-system", "moriio-operator", "other", "tests")).acquire()
     checks = list[Check]()
     monkeypatch.setattr(Kube, "connect", connects_to(kube))
     monkeypatch.setattr(module, "serve", serves_to(checks))

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.admission.policy import Policy
+from moriio_operator.api.ports import PortRange
 from moriio_operator.runtime.settings import Settings
 from pydantic import ValidationError
 

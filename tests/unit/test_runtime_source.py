@@ -8,7 +8,8 @@ from typing import Any
 import kopf
 import pytest
 from moriio_operator.api import names
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.runtime import source
@@ -46,7 +47,7 @@ def handlers(
 
 
 def test_our_kind_and_every_owned_kind_are_watched(handlers: dict[str, Handler]) -> None:
-    assert handlers.keys() == {kinds.PDDEPLOYMENT.plural, *(kind.plural for kind in kinds.OWNED)}
+    assert handlers.keys() == {PDDEPLOYMENT.plural, *(kind.plural for kind in OWNED)}
 
 
 async def test_an_event_of_a_deployment_makes_its_key_due(
@@ -148,7 +149,7 @@ async def test_an_event_of_a_stranger_makes_nothing_due(
 
 def test_of_owned_kinds_only_ours_are_watched() -> None:
     selectors = source._settings().watching.label_selectors
-    for kind in kinds.OWNED:
+    for kind in OWNED:
         selector = str(selectors[kind.group, kind.version, kind.plural])
         assert selector.startswith("app.kubernetes.io/managed-by=moriio-operator")
         assert pod()["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "moriio-operator"

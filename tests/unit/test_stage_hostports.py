@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
-from moriio_operator.plan.ports import PortRange
+from moriio_operator.api.ports import PortRange
 from stage.api import Api
 from stage.hostports import (
     Recorder,

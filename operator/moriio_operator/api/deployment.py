@@ -13,6 +13,7 @@ from moriio_operator.api.model import Model
 from moriio_operator.api.network import Network
 from moriio_operator.api.schema import ApiModel, Seconds, Text1024, rule, with_rules
 from moriio_operator.api.status import Status
+from moriio_operator.facts.terms import ROLES, Role
 
 NAME_RULE = rule(
     f"self.metadata.name.size() <= {names.NAME_MAX_LENGTH} "
@@ -46,7 +47,7 @@ XGMI_RULE = rule(
     ".connector.backend",
 )
 # Written out: to CEL the two roles are of different types.
-_DENSE_ROLES = " && ".join(f"self.{role}.parallelism.dataLocal == 1" for role in names.ROLES)
+_DENSE_ROLES = " && ".join(f"self.{role}.parallelism.dataLocal == 1" for role in ROLES)
 DENSE_RULE = rule(
     "!has(self.model.facts.architecture) || self.model.facts.architecture != 'Dense' || "
     f"({_DENSE_ROLES})",
@@ -60,7 +61,7 @@ TOKEN_RULE = rule(
     "!has(self.model.tokenSecretKeyRef) || !("
     + " || ".join(
         f"has(self.{role}.env) && self.{role}.env.exists(e, e.name == '{names.HUB_TOKEN}')"
-        for role in names.ROLES
+        for role in ROLES
     )
     + ")",
     f"env must not hold {names.HUB_TOKEN} beside spec.model.tokenSecretKeyRef: remove one of them",
@@ -149,9 +150,9 @@ class Spec(ApiModel):
     network: Network = Field(description="The network that engines talk over.")
     rollout: Rollout = Field(default=Rollout(), description="How engines are stopped and replaced.")
 
-    def role(self, role: names.Role) -> EngineRole:
+    def role(self, role: Role) -> EngineRole:
         """Give the engines of a role."""
-        return self.prefill if role is names.Role.PREFILL else self.decode
+        return self.prefill if role is Role.PREFILL else self.decode
 
 
 class PDDeployment(ApiModel):

@@ -22,6 +22,9 @@ from moriio_operator.api.schema import (
     rules,
     with_rules,
 )
+from moriio_operator.facts import versions
+from moriio_operator.facts.terms import Backend, Mode
+from moriio_operator.facts.versions import Version
 
 ONE_DIMENSION_RULE = rule(
     # The default of the object itself, `{}`, is judged before its fields have theirs.
@@ -30,20 +33,6 @@ ONE_DIMENSION_RULE = rule(
     "of a rank at base + data rank + tensor rank, and two ranks would take the same one and hang: "
     "use tensor alone, or dataLocal alone and more replicas",
 )
-
-
-class Mode(StrEnum):
-    """Which side moves the KV cache: decode reads it, or prefill writes it."""
-
-    READ = "Read"
-    WRITE = "Write"
-
-
-class Backend(StrEnum):
-    """What carries the KV cache: RDMA between nodes, or XGMI between the GPUs of one node."""
-
-    RDMA = "RDMA"
-    XGMI = "XGMI"
 
 
 class PullSecret(ApiModel):
@@ -80,6 +69,16 @@ class Engine(ApiModel):
         "revision. The Secret's own value must not change while engines use it: to rotate the "
         "key, make another Secret and refer to that.",
     )
+
+    @property
+    def declared_version(self) -> Version | None:
+        """The version of vLLM as far as the resource tells it."""
+        return versions.declared(self.image, self.version)
+
+    @property
+    def ruling_version(self) -> Version:
+        """The version of vLLM whose rules apply."""
+        return versions.ruling(self.declared_version)
 
 
 class Connector(ApiModel):

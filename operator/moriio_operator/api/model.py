@@ -19,6 +19,7 @@ from moriio_operator.api.schema import (
     rules,
     with_rules,
 )
+from moriio_operator.facts.terms import Attention, Layer
 
 MODEL_PATH_RULE = rule(
     f"!self.name.startsWith('/') || (self.name.startsWith('{names.CACHE_MOUNT}/') "
@@ -91,22 +92,6 @@ class Architecture(StrEnum):
 
     DENSE = "Dense"
     MOE = "MoE"
-
-
-class Attention(StrEnum):
-    """What the KV cache holds: heads (GQA, with MHA and MQA as its ends), or latents (MLA)."""
-
-    GQA = "GQA"
-    MLA = "MLA"
-
-
-class Layer(StrEnum):
-    """A kind of layer that keeps state from token to token."""
-
-    FULL_ATTENTION = "FullAttention"
-    SLIDING_WINDOW = "SlidingWindow"
-    STATE_SPACE = "StateSpace"
-    LINEAR_ATTENTION = "LinearAttention"
 
 
 class Facts(ApiModel):

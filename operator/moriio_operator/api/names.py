@@ -6,7 +6,7 @@ NetworkPolicies and dashboards all refer to them, and a change orphans what runs
 
 from __future__ import annotations
 
-from enum import StrEnum
+from moriio_operator.facts.terms import Role
 
 GROUP = "moriio.dev"
 VERSION = "v1alpha1"
@@ -70,16 +70,6 @@ REVISION_LENGTH = 8
 # `<name>-prefill-<revision>`; an engine pod, `<name>-prefill-<cursor>`, leaves the cursor as many
 # digits as any cluster will use. 40 satisfies both.
 NAME_MAX_LENGTH = 40
-
-
-class Role(StrEnum):
-    """The two halves of a disaggregated deployment, as labels and child names spell them."""
-
-    PREFILL = "prefill"
-    DECODE = "decode"
-
-
-ROLES = (Role.PREFILL, Role.DECODE)
 
 
 def engine_pod(name: str, role: Role, cursor: int) -> str:

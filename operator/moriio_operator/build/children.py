@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import ROLES
 from moriio_operator.build.account import role_binding, service_account
-from moriio_operator.build.incarnation import port_names
+from moriio_operator.build.engine_pod import port_names
+from moriio_operator.build.revision_template import Sealed, controller_revision
 from moriio_operator.build.router import router_deployment
-from moriio_operator.build.sealed import Sealed, controller_revision
 from moriio_operator.build.services import client_service, role_service
+from moriio_operator.facts.terms import ROLES
 
 
 @dataclass(frozen=True, slots=True)

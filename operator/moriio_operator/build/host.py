@@ -7,7 +7,7 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.build.restricted import RESTRICTED
-from moriio_operator.contract.ports import placeholder
+from moriio_operator.stack.vllm_moriio.ports import placeholder
 
 _SMALL = {"cpu": "500m", "memory": "128Mi"}
 

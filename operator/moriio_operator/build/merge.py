@@ -1,7 +1,7 @@
 """Merge a checked pod template into a pod, by Kubernetes' strategic rules.
 
 Lists of named things merge by their key, maps by theirs, scalars and other lists are replaced.
-Only the fields that `plan/template.py` lets through arrive here, so the table is short.
+Only the fields that `admission/pod_template.py` lets through arrive here, so the table is short.
 """
 
 from __future__ import annotations

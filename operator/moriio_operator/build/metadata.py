@@ -6,6 +6,7 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
+from moriio_operator.facts.terms import Role
 
 
 def metadata(
@@ -35,7 +36,7 @@ def metadata(
     return made
 
 
-def engine_labels(revision: str, role: names.Role) -> dict[str, str]:
+def engine_labels(revision: str, role: Role) -> dict[str, str]:
     """Labels by which Services and planners find the engines of a role and revision."""
     return {
         names.LABEL_COMPONENT: names.COMPONENT_ENGINE,
@@ -47,17 +48,3 @@ def engine_labels(revision: str, role: names.Role) -> dict[str, str]:
 def router_labels(revision: str) -> dict[str, str]:
     """Labels by which the client Service finds the routers of a revision."""
     return {names.LABEL_COMPONENT: names.COMPONENT_ROUTER, names.LABEL_REVISION: revision}
-
-
-def controller(obj: dict[str, Any]) -> dict[str, Any] | None:
-    """Give the reference to the object's controller, or None."""
-    for reference in obj["metadata"].get("ownerReferences") or []:
-        if reference.get("controller"):
-            return dict(reference)
-    return None
-
-
-def controlled_by(obj: dict[str, Any], uid: str) -> bool:
-    """Tell whether an object's controller is this very object, not one of its name."""
-    reference = controller(obj)
-    return reference is not None and reference["uid"] == uid

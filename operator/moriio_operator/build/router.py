@@ -10,11 +10,11 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import Role
 from moriio_operator.build.metadata import metadata, router_labels
 from moriio_operator.build.restricted import RESTRICTED
 from moriio_operator.build.secret import secret_variable
-from moriio_operator.contract import router
+from moriio_operator.facts import router
+from moriio_operator.facts.terms import ROLES, Role
 
 REGISTRAR_PORT = 8081
 
@@ -85,7 +85,7 @@ def _router(owner: Owner) -> dict[str, Any]:
     made: dict[str, Any] = {
         "name": names.CONTAINER_ROUTER,
         "image": wish.image,
-        "args": router.arguments(wish),
+        "args": router.arguments(wish.policy, wish.request_timeout_seconds),
         "ports": [
             {"name": "http", "containerPort": router.HTTP_PORT, "protocol": "TCP"},
             {"name": "metrics", "containerPort": router.METRICS_PORT, "protocol": "TCP"},
@@ -121,7 +121,7 @@ def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
         "--router", router.REGISTRATION,
         "--port", str(REGISTRAR_PORT),
     ]  # fmt: skip
-    for role in names.ROLES:
+    for role in ROLES:
         wish = owner.spec.role(role).parallelism
         arguments += [f"--{role}", names.role_service(owner.name, Role(role), revision)]
         arguments += [f"--{role}-tensor", str(wish.tensor), f"--{role}-data", str(wish.data_local)]

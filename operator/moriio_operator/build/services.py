@@ -7,9 +7,9 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import Role
 from moriio_operator.build.metadata import engine_labels, metadata, router_labels
-from moriio_operator.contract import router
+from moriio_operator.facts import router
+from moriio_operator.facts.terms import Role
 
 CLIENT_PORT = router.HTTP_PORT
 

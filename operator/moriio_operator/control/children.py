@@ -15,11 +15,11 @@ import structlog
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.build.metadata import controller
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.api.problem import Problem
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.observe import World
 from moriio_operator.control.queue import Key
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.drift import drifted, stamped
 from moriio_operator.kube.errors import (
     AlreadyExistsError,
@@ -29,7 +29,8 @@ from moriio_operator.kube.errors import (
     InvalidError,
 )
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, kind_of
-from moriio_operator.plan.problem import Problem
+from moriio_operator.kube.objects import Object
+from moriio_operator.kube.owners import controller
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +77,7 @@ class Hands:
 
 async def bring_about(hands: Hands, world: World, desired: Sequence[Object]) -> list[Problem]:
     """Create what is missing and apply what differs, in their order; stop at what is refused."""
-    for child in map(stamped, desired):
+    for child in (stamped(child, names.ANNOTATION_APPLIED) for child in desired):
         live = world.child(child["kind"], child["metadata"]["name"])
         if live is not None and not _differs(child, live):
             continue

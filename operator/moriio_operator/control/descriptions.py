@@ -19,18 +19,19 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.model import Facts
 from moriio_operator.api.status import EngineState
-from moriio_operator.contract.description import (
+from moriio_operator.control.queue import Key
+from moriio_operator.facts.versions import Version
+from moriio_operator.kube import kinds
+from moriio_operator.kube.client import Kube
+from moriio_operator.kube.errors import ApiError
+from moriio_operator.kube.objects import Object
+from moriio_operator.observe.engine import Engine
+from moriio_operator.stack.vllm_moriio.description import (
     Description,
     differences,
     of_line,
     version_of_log,
 )
-from moriio_operator.contract.versions import Version, stated
-from moriio_operator.control.queue import Key
-from moriio_operator.kube import kinds
-from moriio_operator.kube.client import Kube, Object
-from moriio_operator.kube.errors import ApiError
-from moriio_operator.plan.engine import Engine
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +86,7 @@ class Descriptions:
         self, kube: Kube, owner: Owner, engines: Sequence[Engine], now: datetime
     ) -> Comparison:
         """Hear those engines that serve and were not heard yet; compare what all of them told."""
-        facts, version = owner.spec.model.facts, stated(owner.spec.engine)
+        facts, version = owner.spec.model.facts, owner.spec.engine.declared_version
         if facts == Facts() and version is None:
             return Comparison()
         key = Key(owner.namespace, owner.name)

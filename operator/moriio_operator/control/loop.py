@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.api.kinds import PDDEPLOYMENT
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.queue import Key, WorkQueue
-from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ConflictError
 from moriio_operator.kube.lease import LeaseLostError
@@ -124,7 +124,7 @@ async def resync(
 
 async def _all_due(kube: Kube, queue: WorkQueue, namespace: str | None) -> None:
     try:
-        items, _ = await kube.list(kinds.PDDEPLOYMENT, namespace)
+        items, _ = await kube.list(PDDEPLOYMENT, namespace)
     except Exception as error:  # noqa: BLE001 - the next round tries again
         log.warning("resync failed", namespace=namespace or "all", error=repr(error))
         return

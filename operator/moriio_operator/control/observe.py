@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from moriio_operator.api import names
-from moriio_operator.build.metadata import controlled_by
-from moriio_operator.build.sealed import Sealed
-from moriio_operator.build.sealed import read as read_sealed
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.api.kinds import CHILDREN, PDDEPLOYMENT
+from moriio_operator.build.revision_template import Sealed
+from moriio_operator.build.revision_template import read as read_sealed
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, Kind
+from moriio_operator.kube.objects import Object
+from moriio_operator.kube.owners import controlled_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,14 @@ async def observe(kube: Kube, knowledge: Knowledge, key: Key) -> World | None:
 
     A deleted object's children are the garbage collector's, and a create would race with it.
     """
-    resource = await kube.get(kinds.PDDEPLOYMENT, key.namespace, key.name)
+    resource = await kube.get(PDDEPLOYMENT, key.namespace, key.name)
     if resource is None or resource["metadata"].get("deletionTimestamp"):
         knowledge.forget(key)
         return None
     uid = resource["metadata"]["uid"]
     selector = f"{names.LABEL_DEPLOYMENT}={key.name}"
     engines = f"{selector},{names.LABEL_COMPONENT}={names.COMPONENT_ENGINE}"
-    unknown, known = knowledge.doubtful(key, kinds.CHILDREN, uid)
+    unknown, known = knowledge.doubtful(key, CHILDREN, uid)
     if "status" not in resource:
         # The status is written before the first child. Should it have been lost, the names of
         # children are taken, and the next pass, which then finds a status, reads them.

@@ -10,25 +10,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from moriio_operator.admission.network import port_range
+from moriio_operator.admission.policy import Policy
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
+from moriio_operator.api.ports import PortRange
+from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import Status
-from moriio_operator.build.incarnation import incarnation
-from moriio_operator.build.sealed import Sealed
+from moriio_operator.build.engine_pod import incarnation
+from moriio_operator.build.revision_template import Sealed
+from moriio_operator.control.dry_run import rehearse
+from moriio_operator.control.host_ports import Surroundings
 from moriio_operator.control.pods import HELD_RETRY_S
-from moriio_operator.control.rehearse import rehearse
-from moriio_operator.control.surroundings import Surroundings
 from moriio_operator.control.templates import Templates
 from moriio_operator.control.templates import allowed as permitted
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.facts.terms import ROLES
+from moriio_operator.kube.client import Kube
+from moriio_operator.kube.objects import Object
+from moriio_operator.observe.engine import Engine
 from moriio_operator.plan import engines as engine_planner
-from moriio_operator.plan.engine import Engine
 from moriio_operator.plan.engines import EnginePlan, Room
 from moriio_operator.plan.neighbours import unplaced, without_doubles
-from moriio_operator.plan.network import port_range
-from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import PortRange
-from moriio_operator.plan.problem import Problem
 
 # On the host network all others wait while one pass creates its engines.
 _HOST_BIRTHS = 16
@@ -148,7 +150,7 @@ class Planning:
                 templates[role],
                 self.ports.start,
             )
-            for role in names.ROLES
+            for role in ROLES
         ]
 
 

@@ -11,14 +11,10 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.status import Status
 from moriio_operator.kube import kinds
-from moriio_operator.kube.client import Kube, Object
-from moriio_operator.kube.errors import (
-    AlreadyExistsError,
-    ApiError,
-    ForbiddenError,
-    InvalidError,
-)
-from moriio_operator.plan.engine import Engine, with_last_words
+from moriio_operator.kube.client import Kube
+from moriio_operator.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, InvalidError
+from moriio_operator.kube.objects import Object
+from moriio_operator.observe.engine import Engine, with_last_words
 from moriio_operator.plan.engines import newly_ended
 
 log = structlog.get_logger(__name__)

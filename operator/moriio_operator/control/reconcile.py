@@ -16,32 +16,32 @@ from datetime import datetime
 import structlog
 from pydantic import ValidationError
 
+from moriio_operator.admission.policy import Policy
+from moriio_operator.admission.validate import problems as validate
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
+from moriio_operator.api.ports import PortRange
+from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation, children
-from moriio_operator.control import events
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.children import Hands, bring_about, prune
 from moriio_operator.control.descriptions import Comparison, Descriptions
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.host_ports import Surroundings
 from moriio_operator.control.loop import Next
 from moriio_operator.control.observe import World, observe
 from moriio_operator.control.planning import Planning
 from moriio_operator.control.pods import HELD_RETRY_S, create, stop, with_logs
 from moriio_operator.control.queue import Key
-from moriio_operator.control.record import Record
-from moriio_operator.control.status import report
-from moriio_operator.control.surroundings import Surroundings
+from moriio_operator.control.status_writer import Record
 from moriio_operator.control.templates import Templates
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
-from moriio_operator.plan.engine import Engine, from_pod, of_no_revision
+from moriio_operator.observe.engine import Engine, from_pod, of_no_revision
 from moriio_operator.plan.engines import EnginePlan
-from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import PortRange
-from moriio_operator.plan.problem import Problem
 from moriio_operator.plan.revision import revision as revision_of
-from moriio_operator.plan.validate import problems as validate
+from moriio_operator.report import events
+from moriio_operator.report.status import report
 
 log = structlog.get_logger(__name__)
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from moriio_operator.admission import policy as admin
+from moriio_operator.admission.policy import Policy
 from moriio_operator.api.deployment import Owner, Spec
-from moriio_operator.api.names import ROLES, Role
 from moriio_operator.build.children import Installation
-from moriio_operator.build.sealed import (
+from moriio_operator.build.revision_template import (
     Sealed,
     engines_name,
     router_name,
@@ -18,8 +19,7 @@ from moriio_operator.build.sealed import (
     sealed_router,
 )
 from moriio_operator.control.observe import World
-from moriio_operator.plan import policy as admin
-from moriio_operator.plan.policy import Policy
+from moriio_operator.facts.terms import ROLES, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from kubernetes.aio import config as official_config
 
 from moriio_operator.kube.errors import ExpiredError, NotFoundError, UnreachableError, from_status
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, POD, Kind, kind_of
-from moriio_operator.kube.ownership import as_applied
+from moriio_operator.kube.managed_fields import as_applied
+from moriio_operator.kube.objects import Object
 from moriio_operator.kube.wire import parse, read_whole, split_lines
 
-Object: TypeAlias = dict[str, Any]
 # Told of every call: verb, kind, HTTP status (0 = no answer), seconds.
 CallObserver: TypeAlias = Callable[[str, str, int, float], None]
 # Asked before each write; raises to forbid it.
@@ -138,7 +138,7 @@ class Kube:
         if dry_run:
             query["dryRun"] = "All"
         path = kind.path(obj["metadata"]["namespace"])
-        if kind is not CONTROLLER_REVISION:
+        if kind != CONTROLLER_REVISION:
             return await self._call("create", kind, "POST", path, query, obj)
         # The API server keeps its data byte for byte and calls any other bytes a change, also those
         # that it makes itself when somebody edits a label: keys in order, no blanks. From YAML,

@@ -13,22 +13,22 @@ from typing import Any
 
 from kubernetes.utils.quantity import parse_quantity
 
-from moriio_operator.api.names import ANNOTATION_APPLIED
+from moriio_operator.kube.objects import Object
 
 # Maps that mean something as a whole: a key that others add to a selector empties it.
 _WHOLE = frozenset({"selector"})
 
 
-def stamped(desired: dict[str, Any]) -> dict[str, Any]:
-    """Give the object with the hash of itself in an annotation."""
+def stamped(desired: Object, annotation: str) -> Object:
+    """Give the object with the hash of itself in the annotation of this name."""
     text = json.dumps(desired, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     metadata = desired["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), ANNOTATION_APPLIED: digest}
+    annotations = {**(metadata.get("annotations") or {}), annotation: digest}
     return {**desired, "metadata": {**metadata, "annotations": annotations}}
 
 
-def drifted(desired: dict[str, Any], live: dict[str, Any]) -> bool:
+def drifted(desired: Object, live: Object) -> bool:
     """Tell whether a stamped object must be applied over the live one."""
     return not _covers(live, desired)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from moriio_operator.api import names
+from moriio_operator.kube.objects import Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,6 @@ class Kind:
         return f"{root}{scope}/{self.plural}{rest}"
 
 
-PDDEPLOYMENT = Kind(names.KIND, names.PLURAL, names.API_VERSION)
 POD = Kind("Pod", "pods")
 SERVICE = Kind("Service", "services")
 SERVICE_ACCOUNT = Kind("ServiceAccount", "serviceaccounts")
@@ -47,13 +45,18 @@ CONTROLLER_REVISION = Kind("ControllerRevision", "controllerrevisions", "apps/v1
 EVENT = Kind("Event", "events", "events.k8s.io/v1")
 LEASE = Kind("Lease", "leases", "coordination.k8s.io/v1")
 
-# Kinds that a PDDeployment owns, besides its engine pods.
-CHILDREN = (CONTROLLER_REVISION, SERVICE, SERVICE_ACCOUNT, ROLE_BINDING, DEPLOYMENT)
-OWNED = (POD, *CHILDREN)
 
-_BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PDDEPLOYMENT, *OWNED, EVENT, LEASE)}
+def kind_of(obj: Object) -> Kind:
+    """Give the kind of an object, its plural as Kubernetes itself guesses it.
 
-
-def kind_of(obj: dict[str, Any]) -> Kind:
-    """Give the kind of an object."""
-    return _BY_KIND[obj["apiVersion"], obj["kind"]]
+    Source: apimachinery, `meta.UnsafeGuessKindToResource`; every kind of ours follows it.
+    """
+    kind = obj["kind"]
+    singular = kind.lower()
+    if singular.endswith("s"):
+        plural = f"{singular}es"
+    elif singular.endswith("y"):
+        plural = f"{singular[:-1]}ies"
+    else:
+        plural = f"{singular}s"
+    return Kind(kind, plural, obj["apiVersion"])

@@ -23,10 +23,10 @@ from typing import Any
 
 import structlog
 
-from moriio_operator.api import names
-from moriio_operator.kube.client import Kube, Object
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError, ConflictError
 from moriio_operator.kube.kinds import LEASE
+from moriio_operator.kube.objects import Object
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +42,7 @@ class Candidacy:
     namespace: str
     name: str
     identity: str
+    field_manager: str
     duration_s: float = 15
     deadline_s: float = 10
     retry_s: float = 2
@@ -142,7 +143,7 @@ class Elector:
         began = self._clock()
         if found is None:
             made = self._lease({"metadata": {}})
-            self._hold(await self._kube.create(made, names.FIELD_MANAGER), began)
+            self._hold(await self._kube.create(made, self._me.field_manager), began)
             return True
         if not self._is_free(found):
             holder = found["spec"]["holderIdentity"]

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import Role
-from moriio_operator.contract.ports import HANDSHAKE, HTTP, NOTIFY
-from moriio_operator.contract.registration import Registration, registration
+from moriio_operator.facts.terms import Mode, Role
+from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY
+from moriio_operator.stack.vllm_moriio.registration import Registration, registration
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 

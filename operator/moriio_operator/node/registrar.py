@@ -14,14 +14,14 @@ from collections.abc import Mapping
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from moriio_operator.api.engine import Mode
-from moriio_operator.contract.description import DESCRIBED, Description, words
-from moriio_operator.contract.registration import Registration
+from moriio_operator.facts.terms import Mode
 from moriio_operator.kube.client import Kube
-from moriio_operator.node.beacon import Beacon
 from moriio_operator.node.endpoints import RoleService, serving
-from moriio_operator.node.inquiry import Inquiry
+from moriio_operator.node.handshake_probe import Inquiry
+from moriio_operator.node.registration_socket import Beacon
 from moriio_operator.node.slices import SliceWatch
+from moriio_operator.stack.vllm_moriio.description import DESCRIBED, Description, words
+from moriio_operator.stack.vllm_moriio.registration import Registration
 from moriio_operator.telemetry.server import serve
 
 log = structlog.get_logger(__name__)

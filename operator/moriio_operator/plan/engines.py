@@ -14,23 +14,12 @@ from datetime import datetime
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.names import ROLES, Role
-from moriio_operator.api.status import (
-    EngineState,
-    LastFailure,
-    RetiredPorts,
-    RoleStatus,
-    Status,
-)
+from moriio_operator.api.ports import PortBlock, PortRange
+from moriio_operator.api.status import EngineState, LastFailure, RetiredPorts, RoleStatus, Status
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.observe.engine import Engine
 from moriio_operator.plan import backoff
-from moriio_operator.plan.engine import Engine
-from moriio_operator.plan.ports import (
-    HeldPorts,
-    PortBlock,
-    PortRange,
-    PortsExhaustedError,
-    allocate,
-)
+from moriio_operator.plan.ports import HeldPorts, PortsExhaustedError, allocate
 from moriio_operator.plan.retired import retired
 
 DRAIN_LOOK_S = 30.0

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from moriio_operator.api.status import EngineState
-from moriio_operator.plan.engine import Engine, of_doubled_ports
+from moriio_operator.observe.engine import Engine, of_doubled_ports
 
 
 def without_doubles(engines: Sequence[Engine], neighbours: Sequence[Engine]) -> list[Engine]:

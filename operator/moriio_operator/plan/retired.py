@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moriio_operator.api.status import EngineState, RetiredPorts, Status
-from moriio_operator.plan.engine import Engine
+from moriio_operator.observe.engine import Engine
 
 # Those that went last are kept. Where more are needed the cursor has gone a long way meanwhile.
 MOST = 256

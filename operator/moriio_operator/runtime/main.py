@@ -12,8 +12,7 @@ from pathlib import Path
 import structlog
 
 from moriio_operator import __version__
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import ROLES
+from moriio_operator.facts.terms import ROLES, Mode
 from moriio_operator.kube.lease import LeaseLostError
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry import logs
@@ -101,9 +100,9 @@ def _preflight(arguments: argparse.Namespace) -> int:
 
 
 def _trial(_: argparse.Namespace) -> int:
-    from moriio_operator.runtime import trial  # noqa: PLC0415
+    from moriio_operator.runtime import install_check  # noqa: PLC0415
 
-    return trial.run(os.environ)
+    return install_check.run(os.environ)
 
 
 if __name__ == "__main__":

@@ -19,14 +19,14 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from moriio_operator import __version__
+from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.build.children import Installation
-from moriio_operator.control.knowledge import Knowledge
+from moriio_operator.control.child_cache import Knowledge
 from moriio_operator.control.loop import Loop, resync
 from moriio_operator.control.queue import WorkQueue
 from moriio_operator.control.reconcile import Reconciler
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
-from moriio_operator.kube.kinds import PDDEPLOYMENT
 from moriio_operator.kube.lease import Elector
 from moriio_operator.runtime import source
 from moriio_operator.runtime.settings import Settings

@@ -8,10 +8,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from moriio_operator.admission.policy import Policy
+from moriio_operator.api import names
 from moriio_operator.api.network import HIGHEST_PORT, LOWEST_PORT, RESERVED_PORTS
+from moriio_operator.api.ports import DEFAULT_END, DEFAULT_START, PortRange
 from moriio_operator.kube.lease import Candidacy
-from moriio_operator.plan.policy import Policy
-from moriio_operator.plan.ports import DEFAULT_END, DEFAULT_START, PortRange
 
 
 class _Settings(BaseModel):
@@ -76,6 +77,7 @@ class LeaderElection(_Settings):
             namespace=self.lease_namespace,
             name=self.lease_name,
             identity=identity,
+            field_manager=names.FIELD_MANAGER,
             duration_s=self.lease_duration_seconds,
             deadline_s=self.renew_deadline_seconds,
             retry_s=self.retry_period_seconds,

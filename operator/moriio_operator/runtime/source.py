@@ -15,12 +15,13 @@ from typing import Any, cast
 import kopf
 
 from moriio_operator.api import names
-from moriio_operator.build.metadata import controller
-from moriio_operator.control.knowledge import Sighting
+from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
+from moriio_operator.control.child_cache import Sighting
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import WATCH_S
 from moriio_operator.kube.kinds import Kind
+from moriio_operator.kube.owners import controller
 
 Enqueue = Callable[[Key], None]
 # Told of a child's state; tells whether that is news.
@@ -75,7 +76,7 @@ def _settings() -> kopf.OperatorSettings:
     # Bookmarks come about once a minute: a watch without one is a dead connection.
     settings.watching.inactivity_timeout = 70
     settings.watching.chunk_size = 500
-    for kind in kinds.OWNED:
+    for kind in OWNED:
         # A tuple: the text form of the key matches nothing, silently.
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
             names.OWNED_SELECTOR
@@ -131,8 +132,8 @@ def _registry(enqueue: Enqueue, hear: Hear) -> kopf.OperatorRegistry:
     def on(kind: Kind, handler: Any) -> None:
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)(handler)
 
-    on(kinds.PDDEPLOYMENT, of_resource)
-    for kind in kinds.OWNED:
+    on(PDDEPLOYMENT, of_resource)
+    for kind in OWNED:
         on(kind, of_child(kind))
 
     kopf.on.login(registry=registry)(_login)

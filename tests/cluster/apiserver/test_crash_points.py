@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube import kinds
 from stage.apicall import Call, Refusal
 from stage.faultproxy import CutError
@@ -43,7 +44,7 @@ class Scenario:
 
 async def _nothing_there(lane: Lane, number: int) -> str:
     if number:
-        await lane.api.delete(kinds.PDDEPLOYMENT, lane.namespace, f"llm-{number - 1}")
+        await lane.api.delete(PDDEPLOYMENT, lane.namespace, f"llm-{number - 1}")
     return f"llm-{number}"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
 from moriio_operator.kube import kinds
 from moriio_operator.kube.kinds import Kind
 from stage.api import Json
@@ -102,7 +103,7 @@ async def test_what_another_manager_changes_is_changed_back(
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in kinds.OWNED if kind is not kinds.POD], ids=lambda kind: kind.plural
+    "kind", [kind for kind in OWNED if kind is not kinds.POD], ids=lambda kind: kind.plural
 )
 async def test_what_somebody_deletes_comes_back(
     kind: Kind, kubeconfig: Path, tmp_path: Path, fresh_name: Callable[[], str]
@@ -318,8 +319,8 @@ async def let_go(lane: Lane, kind: Kind, name: str) -> None:
 
 async def replaced(lane: Lane) -> Json:
     """Delete the PDDeployment and create one of the same name; give the old one."""
-    old = await lane.api.get(kinds.PDDEPLOYMENT, lane.namespace, NAME)
-    await lane.api.delete(kinds.PDDEPLOYMENT, lane.namespace, NAME)
+    old = await lane.api.get(PDDEPLOYMENT, lane.namespace, NAME)
+    await lane.api.delete(PDDEPLOYMENT, lane.namespace, NAME)
     await lane.create(NAME)
     return old
 

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from bed.cluster import Bed
 from moriio_operator.api import names
-from moriio_operator.api.names import ROLES
+from moriio_operator.api.kinds import PDDEPLOYMENT
+from moriio_operator.facts.terms import ROLES
 from moriio_operator.kube import kinds
 from stage.api import Api, Json
 from stage.churn import EACH, ENGINES, NODES, RANGE, Churn
@@ -61,7 +62,7 @@ def condition(obj: Json, kind: str) -> Any:
 
 async def unfinished(api: Api, namespace: str) -> list[str]:
     """Tell what is not yet as it shall be in the end."""
-    resources = await api.list(kinds.PDDEPLOYMENT, namespace)
+    resources = await api.list(PDDEPLOYMENT, namespace)
     pods = await api.list(kinds.POD, namespace)
     found = [text for resource in resources for text in _lacking(resource, pods)]
     owners = {resource["metadata"]["uid"] for resource in resources}

@@ -14,7 +14,7 @@ from bed.cluster import Bed
 from bed.command import wait_until
 from bed.errors import BedError
 from chart.rendering import CHART, RELEASE_NAMESPACE, UNWATCHED, WATCHED, Object, as_text, given
-from moriio_operator.runtime.trial import manifest
+from moriio_operator.runtime.install_check import manifest
 from stage.shape import OPERATOR_IMAGE
 
 RELEASE = "chart"

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
-from moriio_operator.api.names import ROLES
+from moriio_operator.facts.terms import ROLES
 from stage import alone
 from stage.deployments import EXPERTS, experts
 from stage.handshake import handshake

@@ -1,13 +1,12 @@
-"""Where peers find each other: contract/requests.py and contract/registration.py."""
+"""Where peers find each other: facts/requests.py and stack/vllm_moriio/registration.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.names import Role
-from moriio_operator.contract.registration import registration
-from moriio_operator.contract.requests import request_id, zmq_address
+from moriio_operator.facts.requests import request_id, zmq_address
+from moriio_operator.facts.terms import Mode, Role
+from moriio_operator.stack.vllm_moriio.registration import registration
 
 from oracle.ask import Question, ask
 from oracle.release import Release, Row

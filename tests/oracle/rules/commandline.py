@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from moriio_operator.contract import flags
-from moriio_operator.contract.versions import Version
+from moriio_operator.facts import flags
+from moriio_operator.facts.versions import Version
 
 from oracle.ask import Question, ask
 from oracle.release import Release, Row

@@ -1,4 +1,4 @@
-"""Keys of the connector's configuration: contract/keys.py against what a release reads."""
+"""Keys of the connector's configuration: facts/keys.py against what a release reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from moriio_operator.contract.keys import KEYS, VARIABLES, variables
+from moriio_operator.facts.keys import KEYS, VARIABLES, variables
 
 from oracle.ask import Answer, Question, ask
 from oracle.release import Release, Row

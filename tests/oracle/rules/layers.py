@@ -1,4 +1,4 @@
-"""Layers that the connector carries: contract/models.py against what its scheduler refuses."""
+"""Layers that the connector carries: facts/models.py against what its scheduler refuses."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.model import Layer
-from moriio_operator.contract.models import (
-    DSPARK,
-    STATE_LAYERS,
-    drafts_beside_state,
-    layer_problems,
-)
-from moriio_operator.contract.versions import Version
+from moriio_operator.facts.models import DSPARK, STATE_LAYERS, drafts_beside_state, layer_problems
+from moriio_operator.facts.terms import Layer, Mode
+from moriio_operator.facts.versions import Version
 
 from oracle.ask import Question, ask
 from oracle.release import Release, Row

@@ -1,11 +1,11 @@
-"""Ports: contract/ports.py against the offsets that a release binds and dials."""
+"""Ports: stack/vllm_moriio/ports.py against the offsets that a release binds and dials."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from moriio_operator.contract.ports import rank_offset
+from moriio_operator.stack.vllm_moriio.ports import rank_offset
 
 from oracle.ask import Question, ask
 from oracle.release import Release, Row

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from moriio_operator.api.engine import Mode
-from moriio_operator.contract.keys import variables
-from moriio_operator.contract.ports import HANDSHAKE, HTTP, NOTIFY, rank_offset
+from moriio_operator.facts.keys import variables
+from moriio_operator.facts.terms import Mode
+from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY, rank_offset
 
 from oracle.ask import Answer, Question, ask
 from oracle.release import Release, Row

@@ -1,4 +1,4 @@
-"""Crash signatures: a fragment in contract/signatures.py is text of the releases that it names.
+"""Crash signatures: a fragment in facts/signatures.py is text of the releases that it names.
 
 And of no other: a row that claims too little would not be looked for where it helps. What is said
 by other software than vLLM (MORI, libibverbs, PyTorch, Python) is not looked up.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType
 
-from moriio_operator.contract.signatures import SIGNATURES, Signature
+from moriio_operator.facts.signatures import SIGNATURES, Signature
 
 from oracle.release import Release, Row
 from oracle.sources import CONNECTOR

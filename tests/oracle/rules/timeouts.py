@@ -1,11 +1,11 @@
-"""Times after which something is given up: contract/timeouts.py against a release's defaults."""
+"""Times after which something is given up: facts/timeouts.py against a release's defaults."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from moriio_operator.contract.timeouts import TIMEOUTS, holding
+from moriio_operator.facts.timeouts import TIMEOUTS, holding
 
 from oracle.ask import Question, ask
 from oracle.release import Release, Row

@@ -1,4 +1,4 @@
-"""Tensor parallel sizes that differ: contract/topology.py against a release's own mapping."""
+"""Tensor parallel sizes that differ: facts/topology.py against a release's own mapping."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from moriio_operator.api.engine import Mode
-from moriio_operator.api.model import Attention
-from moriio_operator.contract.topology import heterogeneous
+from moriio_operator.facts.terms import Attention, Mode
+from moriio_operator.facts.topology import heterogeneous
 
 from oracle.ask import Question, ask
 from oracle.release import Release, Row

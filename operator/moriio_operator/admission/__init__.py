@@ -1,0 +1,1 @@
+"""Whether a spec is acted on: policy, pod template, port range, compatibility. Pure."""

@@ -1,0 +1,46 @@
+"""vllm-router's command line, its ports and its memory of engines.
+
+Source: vllm-router 0.1.17, read and measured.
+"""
+
+from __future__ import annotations
+
+HTTP_PORT = 8000
+METRICS_PORT = 29_000
+# Loopback only: whoever reaches the registration socket can register an engine, and so receive
+# prompts. The registrar sits in the same pod.
+REGISTRATION = "127.0.0.1:36367"
+
+LIVENESS_PATH = "/liveness"
+# 200 once at least one prefill and one decode are registered. `/readiness` looks at another
+# registry and never becomes ready in discovery mode.
+READINESS_PATH = "/health"
+
+# The router forgets an engine 4 to 5 s after its last registration (whole wall-clock seconds, not
+# configurable) and has no deregistration.
+ENGINE_MEMORY_SECONDS = 5
+
+# How its command line writes the policies of the custom resource.
+POLICIES = {
+    "CacheAware": "cache_aware",
+    "ConsistentHash": "consistent_hash",
+    "PowerOfTwo": "power_of_two",
+    "Random": "random",
+    "RoundRobin": "round_robin",
+}
+
+
+def arguments(policy: str, request_timeout_s: int) -> list[str]:
+    """Give the router's arguments; its defaults bind loopback, so every address is written."""
+    return [
+        "--host", "0.0.0.0",  # noqa: S104 - clients come from other pods
+        "--port", str(HTTP_PORT),
+        "--vllm-pd-disaggregation",
+        "--kv-connector", "moriio",
+        "--vllm-discovery-address", REGISTRATION,
+        "--prometheus-host", "0.0.0.0",  # noqa: S104 - scrapers come from other pods
+        "--prometheus-port", str(METRICS_PORT),
+        "--policy", POLICIES[policy],
+        "--request-timeout-secs", str(request_timeout_s),
+        "--log-level", "info",
+    ]  # fmt: skip

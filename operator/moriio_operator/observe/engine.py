@@ -1,0 +1,182 @@
+"""An engine incarnation as it was observed: a pod, read once into what the planner asks about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from moriio_operator.api import names
+from moriio_operator.api.ports import PortBlock
+from moriio_operator.api.status import EngineState
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.observe.failure import (
+    Trouble,
+    condition,
+    ended_container,
+    heard,
+    misses_ports,
+    mute,
+    trouble_of,
+)
+from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP
+
+RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED = "Relabelled", "UnknownRevision", "PortsDoubled"
+# An end that says nothing about how the next engine will fare.
+_NO_FAILURES = (RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED)
+# A kubelet needs a moment after the grace to kill, clean up and report.
+_KUBELET = timedelta(seconds=60)
+_NAME = re.compile(rf".+-(?P<role>{'|'.join(ROLES)})-(?P<serial>[0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine pod."""
+
+    pod: str
+    uid: str
+    role: Role
+    revision: str
+    ports: PortBlock
+    state: EngineState
+    serial: int
+    # Whether its ports are the node's, and so shared with every other engine there.
+    host_network: bool = False
+    node: str | None = None
+    address: str | None = None
+    trouble: Trouble | None = None
+    # The container that ended without a termination message: only its log tells why.
+    mute: str | None = None
+    created: datetime | None = None
+    # When a stopping engine's grace ends; it outlives that only if its kubelet is out of reach.
+    gone_by: datetime | None = None
+
+    def outlives_its_grace(self, now: datetime) -> bool:
+        """Tell whether it should have ended by now: its kubelet is out of reach."""
+        return self.gone_by is not None and now > self.gone_by + _KUBELET
+
+    def stops_in_time(self, now: datetime) -> bool:
+        """Tell whether it stops, and can be waited for."""
+        return self.state is EngineState.TERMINATING and not self.outlives_its_grace(now)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended by itself, and not because somebody edited its labels, say."""
+        reason = self.trouble.reason if self.trouble else ""
+        return self.state is EngineState.ENDED and reason not in _NO_FAILURES
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it is no longer counted as one of the wished-for engines."""
+        return self.state in (EngineState.TERMINATING, EngineState.ENDED)
+
+
+def from_pod(pod: dict[str, Any]) -> Engine | None:
+    """Read an engine from its pod; None for a pod that is no engine of ours, whatever its labels.
+
+    Role, serial and ports come from what nobody can change, the name and the container's ports;
+    labels are anybody's to edit. Without one of its own an engine is taken aside, as Kubernetes
+    has it for pods of any controller: it is left alone, and another takes its place.
+    """
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    named = _NAME.fullmatch(metadata["name"])
+    ports = _ports(pod)
+    labels = metadata.get("labels") or {}
+    revision, role = labels.get(names.LABEL_REVISION), labels.get(names.LABEL_ROLE)
+    if named is None or ports is None or revision is None or role is None:
+        return None
+    if role != named["role"] and not metadata.get("deletionTimestamp"):
+        # The Service of the other role would give it to the routers.
+        state = EngineState.ENDED
+        trouble: Trouble | None = _relabelled(role)
+    else:
+        state = _state(metadata, status)
+        trouble = trouble_of(status, state)
+    portless = misses_ports(pod) if state is EngineState.PENDING else None
+    if portless is not None:
+        # It would wait for as long as the others hold them; another block may be free at once.
+        state, trouble = EngineState.ENDED, portless
+    return Engine(
+        pod=metadata["name"],
+        uid=metadata["uid"],
+        role=Role(named["role"]),
+        revision=revision,
+        ports=ports,
+        state=state,
+        serial=int(named["serial"]),
+        host_network=bool(pod["spec"].get("hostNetwork")),
+        node=pod["spec"].get("nodeName"),
+        address=status.get("podIP"),
+        trouble=trouble,
+        mute=mute(status) if state is EngineState.ENDED else None,
+        created=_time(metadata.get("creationTimestamp")),
+        gone_by=_time(metadata.get("deletionTimestamp")),
+    )
+
+
+def of_no_revision(engine: Engine, revision: str) -> Engine:
+    """Take an engine whose revision nobody knows for one of `revision` that ended.
+
+    Its label was edited, or an operator made it that had slept through the end of its revision.
+    Either way it goes alone: taken at its word, it would drain all others.
+    """
+    if engine.state is EngineState.TERMINATING:
+        return replace(engine, revision=revision)
+    text = f"its label {names.LABEL_REVISION} names {engine.revision!r}, which is not there"
+    ended = Trouble(UNKNOWN_REVISION, f"{text}: it is replaced")
+    return replace(engine, revision=revision, state=EngineState.ENDED, trouble=ended, mute=None)
+
+
+def of_doubled_ports(engine: Engine, holder: Engine) -> Engine:
+    """Take an engine that no node has yet for one that ended: another holds its ports."""
+    text = f"its ports are also those of {holder.pod}, which came first: it is replaced"
+    return replace(engine, state=EngineState.ENDED, trouble=Trouble(PORTS_DOUBLED, text), mute=None)
+
+
+def with_last_words(engine: Engine, log: str) -> Engine:
+    """Give a mute engine with the end of its log as its last words."""
+    if engine.trouble is None or not log.strip():
+        return engine
+    trouble = heard(engine.trouble, log, of_ours=engine.mute == names.CONTAINER_ENGINE)
+    return replace(engine, trouble=trouble, mute=None)
+
+
+def _relabelled(role: str) -> Trouble:
+    text = f"somebody changed its label {names.LABEL_ROLE} to {role!r}: it is replaced"
+    return Trouble(RELABELLED, text)
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _ports(pod: dict[str, Any]) -> PortBlock | None:
+    """Read the block back from the pod: what was built is the record, whatever is built today."""
+    for container in pod["spec"]["containers"]:
+        if container["name"] == names.CONTAINER_ENGINE:
+            ports = {p.get("name", ""): p["containerPort"] for p in container.get("ports") or []}
+            if HTTP in ports and HANDSHAKE in ports:
+                return PortBlock(ports[HTTP], _contiguous(ports[HTTP], set(ports.values())))
+    return None
+
+
+def _contiguous(base: int, numbers: set[int]) -> int:
+    """Count the numbers from the first on without a gap: a webhook may have added others."""
+    size = 0
+    while base + size in numbers:
+        size += 1
+    return size
+
+
+def _state(metadata: dict[str, Any], status: dict[str, Any]) -> EngineState:
+    if metadata.get("deletionTimestamp"):
+        return EngineState.TERMINATING
+    if status.get("phase") in ("Failed", "Succeeded") or ended_container(status) is not None:
+        return EngineState.ENDED
+    if condition(status, "Ready").get("status") == "True":
+        return EngineState.READY
+    for container in status.get("containerStatuses") or []:
+        if container["name"] == names.CONTAINER_ENGINE and "running" in container.get("state", {}):
+            return EngineState.UNREADY if container.get("started") else EngineState.STARTING
+    return EngineState.PENDING

@@ -1,0 +1,185 @@
+"""Why an engine ended, or why it does not start: read from the status of its pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from moriio_operator.api import names
+from moriio_operator.api.status import EngineState
+from moriio_operator.facts.signatures import recognise
+
+# A container that waits for these reasons will not start without somebody's help.
+_STUCK = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+# Words that say no more than that a container ended; its log may tell what of.
+_UNTOLD = frozenset({"Completed", "Ended", "Error"})
+# Another pod holds a port of the node, or a process of which Kubernetes does not know.
+HOST_PORT_TAKEN, PORT_IN_USE = "HostPortTaken", "PortInUse"
+# The scheduler's words, and the reason and words of a kubelet that refuses a pod.
+_NO_FREE_PORTS, _NODE_PORTS = "didn't have free ports", "NodePorts"
+_OURS = (names.CONTAINER_ENGINE, names.CONTAINER_PREFLIGHT)
+_MESSAGE_LENGTH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why an engine ended, or why it does not start."""
+
+    reason: str
+    message: str
+
+
+def trouble_of(status: dict[str, Any], state: EngineState) -> Trouble | None:
+    """Find out what is wrong with an engine; None when nothing is known to be."""
+    if state is EngineState.ENDED:
+        end, ended = _end(status), ended_container(status)
+        # What a user's sidecar says on its way out is none of vLLM's words.
+        return recognised(end) if ended is None or ended["name"] in _OURS else end
+    if state is EngineState.READY:
+        return None
+    for container in _containers(status):
+        found = _container_trouble(container)
+        if found is not None:
+            return found
+    address = status.get("podIP") or ""
+    if ":" in address:
+        text = (
+            f"its address {address} is IPv6, and MORI takes IPv4 alone: use nodes and a pod "
+            "network whose first address is IPv4"
+        )
+        return Trouble("AddressNotIPv4", text)
+    return _unscheduled(status)
+
+
+def misses_ports(pod: dict[str, Any]) -> Trouble | None:
+    """Tell of an engine that no node takes because others hold its ports there; waiting is vain.
+
+    A port of a container that a webhook added may be what is missing: no other block helps then.
+    """
+    for container in pod["spec"]["containers"]:
+        shared = any("hostPort" in port for port in container.get("ports") or [])
+        if shared and container["name"] != names.CONTAINER_ENGINE:
+            return None
+    found = _unscheduled(pod.get("status") or {})
+    if found is None or _NO_FREE_PORTS not in found.message:
+        return None
+    return Trouble(HOST_PORT_TAKEN, found.message)
+
+
+def recognised(trouble: Trouble) -> Trouble:
+    """Name what the last words of an engine stand for, with its remedy."""
+    if trouble.reason == _NODE_PORTS:
+        return Trouble(HOST_PORT_TAKEN, trouble.message)
+    signature = recognise(trouble.message) if trouble.reason in _UNTOLD else None
+    if signature is None:
+        return trouble
+    return Trouble(signature.reason, f"{signature.remedy}; {trouble.message}")
+
+
+def heard(trouble: Trouble, log: str, *, of_ours: bool) -> Trouble:
+    """Add the end of a log to what is known; only what is `of_ours` says what vLLM's words mean."""
+    told = Trouble(trouble.reason, f"{trouble.message}; its log ends: {tail(log)}")
+    return recognised(told) if of_ours else told
+
+
+def mute(status: dict[str, Any]) -> str | None:
+    """Name the container that ended without a message.
+
+    vLLM exits with 0 when its engine core dies, and the kubelet keeps the log's end of failures
+    only.
+    """
+    container = ended_container(status)
+    if container is None or container["state"]["terminated"].get("message"):
+        return None
+    return str(container["name"])
+
+
+def ended_container(status: dict[str, Any]) -> dict[str, Any] | None:
+    """Find a container that ended, the engine first: none starts again, so the pod is at its end.
+
+    The pod's phase does not tell: while another container lives it stays Running.
+    """
+    ended = [
+        container
+        for container in status.get("containerStatuses") or []
+        if "terminated" in (container.get("state") or {})
+    ]
+    if status.get("phase") == "Failed":
+        # An init container that fails takes the pod with it; a sidecar that does comes back.
+        ended += [
+            container
+            for container in status.get("initContainerStatuses") or []
+            if ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
+        ]
+    ended.sort(key=lambda container: container["name"] != names.CONTAINER_ENGINE)
+    return ended[0] if ended else None
+
+
+def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Find a condition of a pod; empty if it has none of that type."""
+    for found in status.get("conditions") or []:
+        if found["type"] == kind:
+            return dict(found)
+    return {}
+
+
+def tail(text: str) -> str:
+    """Keep the end of a long text, where programs say why they stop."""
+    text = text.strip()
+    return text if len(text) <= _MESSAGE_LENGTH else "..." + text[-_MESSAGE_LENGTH:]
+
+
+def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _unscheduled(status: dict[str, Any]) -> Trouble | None:
+    scheduled = condition(status, "PodScheduled")
+    if scheduled.get("status") != "False":
+        return None
+    reason = scheduled.get("reason", "Unschedulable")
+    return Trouble(reason, tail(scheduled.get("message", "")))
+
+
+def _container_trouble(container: dict[str, Any]) -> Trouble | None:
+    """Find out why a container does not start."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") not in _STUCK:
+        return None
+    return Trouble(waiting["reason"], _of(container) + tail(waiting.get("message", "")))
+
+
+def _of(container: dict[str, Any]) -> str:
+    """Name the container, unless it is the one that everybody expects."""
+    name = container["name"]
+    return "" if name == names.CONTAINER_ENGINE else f"container {name}: "
+
+
+def _end(status: dict[str, Any]) -> Trouble:
+    container = ended_container(status)
+    ended = container["state"]["terminated"] if container else None
+    words = _of(container) + _words(ended) if container and ended else ""
+    if status.get("reason"):
+        # Evicted, or refused by the kubelet: the pod tells why, the container only how.
+        told = [tail(status.get("message") or ""), words]
+        return Trouble(status["reason"], "; ".join(filter(None, told)))
+    if ended is None:
+        return Trouble("Ended", "")
+    return Trouble(ended.get("reason") or "Error", words)
+
+
+def _words(ended: dict[str, Any]) -> str:
+    last = tail(ended.get("message") or "")
+    text = f"exit code {ended.get('exitCode')}"
+    return f"{text}; its log ends: {last}" if last else text

@@ -1,0 +1,1 @@
+"""Status, conditions and Events from what was observed and decided. Pure."""

@@ -1,0 +1,249 @@
+"""Conditions from what was observed. Pure; a condition's time moves only when its status does.
+
+Each condition says one thing, with a reason for programs and a message for people: which pod,
+what it waits for, what to do. `Ready` is true only if a client's request would be served now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from moriio_operator.api.problem import Problem
+from moriio_operator.api.status import Condition, ConditionType, EngineState
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.facts.versions import OLDEST
+from moriio_operator.observe.engine import Engine
+from moriio_operator.observe.failure import HOST_PORT_TAKEN, PORT_IN_USE
+from moriio_operator.plan import backoff
+from moriio_operator.plan.engines import EnginePlan, Failures
+from moriio_operator.stack.vllm_moriio.compatibility import Assessment
+
+_LONGEST = 4096
+_PLACED = (EngineState.STARTING, EngineState.READY, EngineState.UNREADY)
+_PORT_TROUBLE = (HOST_PORT_TAKEN, PORT_IN_USE)
+_READY_TYPES = {Role.PREFILL: ConditionType.PREFILL_READY, Role.DECODE: ConditionType.DECODE_READY}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A condition before it is stamped with time and generation."""
+
+    type: ConditionType
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+    @property
+    def true(self) -> bool:
+        """Whether the status is True."""
+        return self.status == "True"
+
+
+def accepted(problems: Sequence[Problem]) -> Verdict:
+    """Judge whether the spec is acted on; every problem is told, not only the first."""
+    if not problems:
+        return Verdict(ConditionType.ACCEPTED, "True", "Accepted", "the spec is acted on")
+    text = "; ".join(str(problem) for problem in problems)
+    return Verdict(ConditionType.ACCEPTED, "False", problems[0].reason, text)
+
+
+def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verdict:
+    """Say how far the spec could be checked against what vLLM of its version asks for.
+
+    `differences` are facts that engines tell otherwise: what was checked with them was not.
+    """
+    kind, version = ConditionType.CONTRACT_CHECKED, assessment.version
+    if version < OLDEST:
+        return Verdict(kind, "False", "VersionTooOld", f"no rules are known for vLLM {version}")
+    if differences:
+        return Verdict(kind, "False", "FactsDiffer", "; ".join(differences))
+    notes = "; ".join(assessment.unchecked)
+    if assessment.newer:
+        text = (
+            f"vLLM is newer than {version}, the newest that this operator knows: the rules of "
+            f"{version} are applied; upgrade the operator when one that knows it is out"
+        )
+        return Verdict(kind, "False", "VersionNewer", "; ".join(filter(None, (text, notes))))
+    if assessment.unknown:
+        text = (
+            f"the image's tag does not tell vLLM's version, so the rules of {version} are applied: "
+            "state it in spec.engine.version (which makes a new revision)"
+        )
+        return Verdict(kind, "Unknown", "VersionUnstated", "; ".join(filter(None, (text, notes))))
+    if notes:
+        return Verdict(kind, "Unknown", "FactsUnstated", notes)
+    text = f"checked against the rules of vLLM {version}"
+    return Verdict(kind, "True", "Checked", text)
+
+
+def ports_allocated(plan: EnginePlan, engines: Sequence[Engine], remedy: str) -> Verdict:
+    """Say whether every engine has a block of ports that is its own; `remedy` makes more room."""
+    kind = ConditionType.PORTS_ALLOCATED
+    held = sum(1 for engine in engines if not engine.leaves) + len(plan.births)
+    wanted = sum(count for _, count in plan.desired)
+    if plan.exhausted:
+        text = f"{held} of {wanted} engines have ports: {plan.exhausted}; {remedy}"
+        return Verdict(kind, "False", "PortsExhausted", text)
+    for role, failures in plan.failures:
+        last = failures.last
+        if last is not None and last.reason in _PORT_TROUBLE and not _past(plan, engines, role):
+            text = (
+                f"the ports that {last.pod} was given are taken by others; a {role.value} engine "
+                f"with other ports follows; should they all be, free some, or {remedy}: "
+                f"{last.message}"
+            )
+            return Verdict(kind, "False", last.reason, text)
+    if not held:
+        return Verdict(kind, "Unknown", "NoEngines", "no engine has asked for ports yet")
+    if held < wanted:
+        text = f"{held} of {wanted} engines have their block; the others wait for something else"
+        return Verdict(kind, "True", "Allocated", text)
+    return Verdict(kind, "True", "Allocated", "every engine has its block")
+
+
+def _past(plan: EnginePlan, engines: Sequence[Engine], role: Role) -> bool:
+    """Tell whether engines of a role have got as far as only those do whose ports are theirs."""
+    placed = sum(1 for engine in engines if engine.role is role and engine.state in _PLACED)
+    return placed >= plan.desired_of(role)
+
+
+def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Failures) -> Verdict:
+    """Judge the engines of a role, in one revision."""
+    kind = _READY_TYPES[role]
+    mine = [e for e in engines if e.role is role]
+    ready = sum(1 for e in mine if e.state is EngineState.READY)
+    if ready >= desired:
+        return Verdict(kind, "True", "AllReady", f"{ready} of {desired} engines serve")
+    count = f"{ready} of {desired} engines serve"
+    if failures.last is not None:
+        last = failures.last
+        wait = backoff.delay_s(failures.count)
+        text = f"{last.pod} ended ({last.reason}): {last.message}"
+        again = f"; {failures.count} in a row, the next starts {wait} s after the last" * (wait > 0)
+        stuck = "".join(f"; {_stuck(e)}" for e in _troubled(mine)[:1])
+        return Verdict(kind, "False", "EngineEnded", f"{count}; {text}{again}{stuck}")
+    for engine in _troubled(mine):
+        reason = engine.trouble.reason if engine.trouble else ""
+        return Verdict(kind, "False", reason, f"{count}; {_stuck(engine)}")
+    waiting = [e for e in mine if e.state is not EngineState.READY]
+    reason = "Unready" if any(e.state is EngineState.UNREADY for e in waiting) else "Starting"
+    text = ", ".join(map(_standing, waiting)) or "none is created yet"
+    return Verdict(kind, "False", reason, f"{count}; {text}")
+
+
+def _standing(engine: Engine) -> str:
+    where = f" on {engine.node}" if engine.node else ""
+    hint = " (kubectl describe pod tells more)" if engine.state is EngineState.PENDING else ""
+    return f"{engine.pod} is {engine.state.value}{where}{hint}"
+
+
+def _troubled(engines: Sequence[Engine]) -> list[Engine]:
+    """Find engines that are here to stay and will not become ready by waiting."""
+    return [e for e in engines if e.trouble is not None and not e.leaves]
+
+
+def _stuck(engine: Engine) -> str:
+    return f"{engine.pod}: {engine.trouble.message if engine.trouble else ''}"
+
+
+def router_ready(
+    deployment: dict[str, Any] | None, desired: int, *, engines_serve: bool
+) -> Verdict:
+    """Judge the routers; one is ready when it knows a prefill and a decode engine that serve."""
+    kind = ConditionType.ROUTER_READY
+    if deployment is None:
+        return Verdict(kind, "False", "Starting", "the router Deployment is not created yet")
+    status = deployment.get("status") or {}
+    ready = int(status.get("readyReplicas") or 0)
+    count = f"{ready} of {desired} routers know a prefill and a decode engine that serve"
+    if ready >= 1:
+        return Verdict(kind, "True", "Available", count)
+    for condition in status.get("conditions") or []:
+        # The Deployment's controller may not make pods: a quota, a pod-security level.
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
+            return Verdict(kind, "False", condition["reason"], f"{count}; {condition['message']}")
+    if engines_serve:
+        name = deployment["metadata"]["name"]
+        text = f"{count}, although both roles have one: see the pods of Deployment {name}"
+        return Verdict(kind, "False", "RoutersNotReady", text)
+    return Verdict(kind, "False", "WaitingForEngines", count)
+
+
+def progressing(
+    plan: EnginePlan, engines: Sequence[Engine], now: datetime, *, settled: bool
+) -> Verdict:
+    """Say whether something is under way, and what."""
+    kind = ConditionType.PROGRESSING
+    if plan.draining:
+        late = sorted(e.pod for e in engines if e.outlives_its_grace(now))
+        if late:
+            return Verdict(
+                kind,
+                "True",
+                "DrainStuck",
+                f"{', '.join(late)} should have ended by now, so the node is out of reach: once it "
+                "is known to be dead, delete the Node, or the pod with --force",
+            )
+        left = ", ".join(sorted(e.pod for e in engines))
+        return Verdict(
+            kind,
+            "True",
+            "DrainingOldRevision",
+            f"the spec changed to revision {plan.revision}, which needs new engines; those of "
+            f"revision {plan.serving} finish their requests first: {left}",
+        )
+    if settled:
+        return Verdict(kind, "False", "Settled", f"revision {plan.revision} is complete")
+    return Verdict(kind, "True", "StartingEngines", f"revision {plan.revision} is being completed")
+
+
+def halted() -> Verdict:
+    """Say that nothing new is under way, because the spec is not acted on."""
+    text = (
+        "nothing new is started until the spec is accepted, and what runs is kept; see the "
+        "condition Accepted"
+    )
+    return Verdict(ConditionType.PROGRESSING, "False", "NotAccepted", text)
+
+
+def ready(roles: Sequence[Verdict], router: Verdict, engines: Sequence[Engine]) -> Verdict:
+    """Judge whether a client's request would be served now: one engine of each role suffices."""
+    serving = {e.role for e in engines if e.state is EngineState.READY}
+    lacking = [role.value for role in ROLES if role not in serving]
+    if not lacking and router.true:
+        missing = [verdict.message for verdict in roles if not verdict.true]
+        text = "; ".join(["requests are served", *missing])
+        return Verdict(ConditionType.READY, "True", "Serving", text)
+    if lacking:
+        text = f"no {' and no '.join(lacking)} engine serves"
+        return Verdict(ConditionType.READY, "False", "NoEngine", text)
+    return Verdict(ConditionType.READY, "False", router.reason, router.message)
+
+
+def stamped(
+    verdicts: Sequence[Verdict], old: Sequence[Condition], generation: int, now: datetime
+) -> list[Condition]:
+    """Give the conditions, each with the time of its last change of status."""
+    before = {condition.type: condition for condition in old}
+    return [_stamp(verdict, before.get(verdict.type), generation, now) for verdict in verdicts]
+
+
+def _stamp(verdict: Verdict, before: Condition | None, generation: int, now: datetime) -> Condition:
+    same = before is not None and before.status == verdict.status
+    message = verdict.message
+    return Condition(
+        type=verdict.type,
+        status=verdict.status,
+        observed_generation=generation,
+        last_transition_time=before.last_transition_time if same and before else timestamp(now),
+        reason=verdict.reason,
+        message=message if len(message) <= _LONGEST else message[: _LONGEST - 3] + "...",
+    )
+
+
+def timestamp(time: datetime) -> str:
+    """Give a time as Kubernetes writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

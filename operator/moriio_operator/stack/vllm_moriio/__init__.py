@@ -1,0 +1,1 @@
+"""vLLM with its MoRIIOConnector: arguments, environment, ports, rules by version, registration."""

@@ -1,0 +1,76 @@
+"""Whether a wish fits what vLLM of its version can do: what the contract knows, asked of one spec.
+
+The rules stand in `contract`, one module a subject; `shape_rules` and `model_rules` hold them
+against the fields. A rule that needs a fact of the model which nobody stated goes unchecked, and
+the assessment says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moriio_operator.api.deployment import Spec
+from moriio_operator.api.problem import Problem
+from moriio_operator.facts.versions import NEWEST, OLDEST, Version
+from moriio_operator.stack.vllm_moriio import model_rules, shape_rules, unchecked
+from moriio_operator.stack.vllm_moriio.rule_context import Case
+
+TOO_OLD = "VersionTooOld"
+
+_RULES = (
+    shape_rules.xgmi,
+    shape_rules.experts,
+    shape_rules.sizes,
+    model_rules.layers,
+    model_rules.speculation,
+    model_rules.prefix_caching,
+    model_rules.refused_flags,
+    model_rules.allocator,
+    model_rules.agreement,
+)
+_NOTES = (
+    unchecked.layers,
+    unchecked.architecture,
+    unchecked.sizes,
+    unchecked.drafts,
+    unchecked.devices,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What is known about a spec: whose rules hold, what breaks them, what was not checked."""
+
+    version: Version
+    # vLLM is newer than the newest that is known, or its version is not told at all.
+    newer: bool = False
+    unknown: bool = False
+    problems: tuple[Problem, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+
+def assess(spec: Spec) -> Assessment:
+    """Hold a spec against the contract of its version of vLLM."""
+    told = spec.engine.declared_version
+    version = spec.engine.ruling_version
+    if version < OLDEST:
+        return Assessment(version, problems=(_too_old(spec, version),))
+    case = Case(spec, version)
+    return Assessment(
+        version,
+        newer=told is not None and told > NEWEST,
+        unknown=told is None,
+        problems=tuple(problem for rule in _RULES for problem in rule(case)),
+        unchecked=tuple(note for rule in _NOTES for note in rule(case)),
+    )
+
+
+def _too_old(spec: Spec, version: Version) -> Problem:
+    by_tag = spec.engine.version is None
+    path = "spec.engine.image" if by_tag else "spec.engine.version"
+    text = (
+        f"vLLM {version} is older than {OLDEST}, the oldest that is supported: its connector does "
+        "not find its peers by what vllm-router sends: use a newer image"
+        + (", or state vLLM's version in spec.engine.version" if by_tag else "")
+    )
+    return Problem(TOO_OLD, path, text)

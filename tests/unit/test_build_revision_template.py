@@ -1,0 +1,75 @@
+"""What was rendered stays: templates are kept whole, and make the same pods under any operator."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from moriio_operator import __version__
+from moriio_operator.build import revision_template
+from moriio_operator.build.engine_pod import block_size, incarnation, port_names
+from moriio_operator.build.engine_template import engine_template
+from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.stack.vllm_moriio import ports
+
+from unit.samples import FULL, IMAGE, INSTALLATION, MINIMAL, REVISION, Json, owner
+
+BOTH = pytest.mark.parametrize("base", [MINIMAL, FULL], ids=["minimal", "full"])
+
+
+@BOTH
+def test_templates_are_read_back_as_they_were_rendered(base: Json) -> None:
+    whose = owner({}, base=base)
+    for made in (
+        revision_template.sealed_engines(whose, REVISION, IMAGE),
+        revision_template.sealed_router(whose, REVISION, INSTALLATION.registrar_image),
+    ):
+        assert revision_template.read(revision_template.controller_revision(whose, made)) == made
+        assert (made.revision, made.rendered_by) == (REVISION, __version__)
+
+
+@BOTH
+def test_engines_and_routers_are_told_apart(base: Json) -> None:
+    whose = owner({}, base=base)
+    assert not revision_template.sealed_engines(whose, REVISION, IMAGE).of_router
+    assert revision_template.sealed_router(whose, REVISION, "registrar:1").of_router
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 16])
+def test_a_template_tells_how_its_block_is_laid_out(ranks: int) -> None:
+    whose = owner({"decode": {"parallelism": {"tensor": ranks}}})
+    template = engine_template(whose, Role.DECODE, REVISION, IMAGE)
+    assert block_size(template) == len(ports.layout(ranks))
+    assert port_names(template) == list(ports.layout(ranks))
+
+
+@BOTH
+@pytest.mark.parametrize("role", ROLES)
+def test_an_incarnation_has_its_own_name_ports_and_arguments_and_nothing_else(
+    base: Json, role: Role
+) -> None:
+    whose = owner({}, base=base)
+    template = engine_template(whose, role, REVISION, IMAGE)
+    before = copy.deepcopy(template)
+    one, other = (incarnation(whose, f"llm-{role}-{n}", template, 20_000 + n) for n in (0, 100))
+    assert template == before
+    for pod in (one, other):
+        engine = pod["spec"]["containers"][0]
+        assert "$(PORT" not in str(engine["args"])
+        del pod["metadata"]["name"], engine["args"], engine["ports"]
+    assert one == other
+
+
+def test_a_layout_of_another_version_is_kept() -> None:
+    # One with a port more, as a later operator may have, and a host port beside each.
+    template = engine_template(owner(), Role.DECODE, REVISION, IMAGE)
+    engine = template["spec"]["containers"][0]
+    engine["ports"].append({"name": "later", "containerPort": 5, "protocol": "TCP"})
+    for port in engine["ports"]:
+        port["hostPort"] = port["containerPort"]
+    engine["args"].append("--later-port=$(PORT_LATER)")
+    made = incarnation(owner(), "llm-decode-0", template, 20_000)["spec"]["containers"][0]
+    assert block_size(template) == 5
+    assert [port["containerPort"] for port in made["ports"]] == list(range(20_000, 20_005))
+    assert [port["hostPort"] for port in made["ports"]] == list(range(20_000, 20_005))
+    assert made["args"][-1] == "--later-port=20004"
