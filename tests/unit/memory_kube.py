@@ -45,6 +45,8 @@ class MemoryKube(Kube):
         self.writes: list[str] = []
         self.logs: dict[tuple[str, str, str], str] = {}
         self.refuse: Refusal = lambda _verb, _obj: None
+        # What an admission webhook makes of an object that is created.
+        self.rewrite: Callable[[Object], Object] = lambda obj: obj
         # Awaited once, before the so many'th write: what others do meanwhile.
         self.meanwhile: tuple[int, Callable[[], Awaitable[None]]] | None = None
         self._version = 0
@@ -115,11 +117,21 @@ class MemoryKube(Kube):
         self._check("rehearse" if dry_run else "create", obj)
         if (kind_of(obj).kind, obj["metadata"]["name"]) in self.objects:
             raise AlreadyExistsError(409, "AlreadyExists", "the name is taken")
-        return _copy(obj) if dry_run else self._write("create", obj, lambda: self.put(obj))
+        admitted = self.rewrite(_copy(obj))
+        if dry_run:
+            return admitted
+        return self._write("create", obj, lambda: self.put(admitted))
 
-    async def apply(self, obj: Object, manager: str, subresource: str | None = None) -> Object:
+    async def apply(
+        self,
+        obj: Object,
+        manager: str,
+        subresource: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Object:
         await self._let_others()
-        self._check("apply", obj)
+        self._check("rehearse" if dry_run else "apply", obj)
         metadata = obj["metadata"]
         live = self.objects.get((obj["kind"], metadata["name"]))
         expected = metadata.get("resourceVersion")
@@ -136,6 +148,8 @@ class MemoryKube(Kube):
         if live is not None and _same(live, wanted):
             # Checked and not stored: no new version, and no write that a crash could fall on.
             return _copy(live)
+        if dry_run:
+            return _copy(wanted)
         return self._write("apply", obj, lambda: self.put(wanted))
 
     async def update(self, obj: Object) -> Object:

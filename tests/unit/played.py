@@ -7,7 +7,8 @@ from datetime import datetime
 from moriio_operator.admission.policy import Policy
 from moriio_operator.api.ports import PortRange
 from moriio_operator.api.status import Condition, Status
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
+from moriio_operator.control.diagnosis import Diagnosis
 from moriio_operator.control.queue import Key
 from moriio_operator.control.reconcile import Reconciler
 
@@ -32,15 +33,24 @@ class Operator:
         self.time = NOW
         self.installation = INSTALLATION
         self._policy, self._ports = policy, ports
+        # What is read beside the passes outlives each of them.
+        self._asked_for: list[Key] = []
+        self.diagnosis = Diagnosis(kube, self._asked_for.append)
 
     def now(self) -> datetime:
         return self.time
 
     async def step(self) -> float | None:
         """One pass, as after a resync: whatever a test did to the world, no event told of it."""
-        return (await self.reconciler(Knowledge())(self._key)).again_s
+        result = await self.reconciler(ChildCache())(self._key)
+        await self.diagnosis.settle()
+        if self._asked_for:
+            # What was read beside the pass is there, and asks for another one.
+            self._asked_for.clear()
+            return await self.step()
+        return result.again_s
 
-    def reconciler(self, knowledge: Knowledge) -> Reconciler:
+    def reconciler(self, cache: ChildCache) -> Reconciler:
         """What does the passes, with what it knows."""
         return Reconciler(
             self.kube,
@@ -48,7 +58,8 @@ class Operator:
             self.installation,
             self._ports,
             self.now,
-            knowledge=knowledge,
+            self.diagnosis,
+            cache=cache,
         )
 
     async def settle(self) -> None:

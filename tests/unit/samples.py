@@ -14,7 +14,7 @@ from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.ports import PortBlock, PortRange
 from moriio_operator.api.status import EngineState
-from moriio_operator.build.children import Installation, children
+from moriio_operator.build.children import Installation, Templates, children
 from moriio_operator.build.engine_pod import incarnation
 from moriio_operator.build.engine_template import engine_template
 from moriio_operator.build.revision_template import sealed_engines, sealed_router
@@ -195,7 +195,8 @@ def children_of(whose: Owner, revision: str = REVISION) -> list[Json]:
     """All children but engines."""
     engines = sealed_engines(whose, revision, IMAGE)
     router = sealed_router(whose, revision, IMAGE)
-    return children(whose, revision, engines, router, INSTALLATION)
+    templates = Templates(engines, router)
+    return children(whose, [templates], [templates], revision, INSTALLATION)
 
 
 def template_owner(template: Any, role: Role = Role.DECODE) -> Owner:

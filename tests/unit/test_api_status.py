@@ -74,16 +74,27 @@ def test_fields_of_a_newer_operator_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "beyond",
+    ("beyond", "lost"),
     [
-        {"engines": [{**status().to_object()["engines"][0], "state": "Levitating"}]},
-        {"conditions": [{"type": "Ready"}]},
-        {"roles": "none"},
+        ({"engines": [{**status().to_object()["engines"][0], "state": "Levitating"}]}, "engines"),
+        ({"conditions": [{"type": "Ready"}]}, "conditions"),
+        ({"roles": "none"}, "roles"),
     ],
 )
-def test_of_a_status_that_does_not_read_the_cursor_is_kept(beyond: Json) -> None:
-    stored = {**status().to_object(), **beyond}
-    assert Status.from_object({"status": stored}) == Status(port_cursor=12)
+def test_of_a_status_that_does_not_read_in_one_place_the_rest_counts(
+    beyond: Json, lost: str
+) -> None:
+    whole = status().to_object()
+    without = Status.from_object({"status": {k: v for k, v in whole.items() if k != lost}})
+    assert Status.from_object({"status": {**whole, **beyond}}) == without
+    assert without.port_cursor == 12
+
+
+def test_of_a_list_the_items_that_read_count() -> None:
+    [engine] = status().to_object()["engines"]
+    other = {**engine, "pod": "llm-decode-99"}
+    broken = {**status().to_object(), "engines": [{**engine, "state": "Levitating"}, other]}
+    assert [each.pod for each in Status.from_object({"status": broken}).engines] == [other["pod"]]
 
 
 @pytest.mark.parametrize("cursor", [None, 0, -4])

@@ -49,13 +49,14 @@ def flag(container: Json, name: str) -> str:
 
 
 @BOTH
-def test_a_router_finds_its_services_and_rights_ready(base: Json) -> None:
+def test_templates_come_first_and_a_router_finds_its_services_and_rights_ready(base: Json) -> None:
     kinds = [key.split()[0] for key in built(base)]
     assert kinds == [
-        *["Service"] * 3,
+        *["ControllerRevision"] * 2,
+        "Service",
         "ServiceAccount",
         "RoleBinding",
-        *["ControllerRevision"] * 2,
+        *["Service"] * 2,
         "Deployment",
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from moriio_operator.api.kinds import CHILDREN
-from moriio_operator.control.child_cache import Knowledge, Sighting
+from moriio_operator.control.child_cache import ChildCache, ObservedVersion
 from moriio_operator.control.queue import Key
 from moriio_operator.kube.kinds import SERVICE
 
@@ -15,34 +15,34 @@ KEY = Key("team", "llm")
 
 def service(version: str = "7", uid: str = "u-1", name: str = "llm") -> Json:
     made: Json = laid_over(
-        children_of(owner())[0],
+        next(child for child in children_of(owner()) if child["kind"] == "Service"),
         {"metadata": {"name": name, "uid": uid, "resourceVersion": version, "managedFields": []}},
     )
     return made
 
 
-def sighting(version: str | None = "7", uid: str = "u-1", name: str = "llm") -> Sighting:
-    return Sighting("Service", name, uid, version)
+def sighting(version: str | None = "7", uid: str = "u-1", name: str = "llm") -> ObservedVersion:
+    return ObservedVersion("Service", name, uid, version)
 
 
-def informed(*objects: Json) -> Knowledge:
+def informed(*objects: Json) -> ChildCache:
     """Know all kinds; of Services, these."""
-    knowledge = Knowledge()
-    for kind in knowledge.doubtful(KEY, CHILDREN, UID)[0]:
-        knowledge.learn(KEY, kind, objects if kind is SERVICE else ())
-    return knowledge
+    cache = ChildCache()
+    for kind in cache.stale(KEY, CHILDREN, UID)[0]:
+        cache.store(KEY, kind, objects if kind is SERVICE else ())
+    return cache
 
 
-def doubts(knowledge: Knowledge, uid: str = UID) -> list[str]:
-    return [kind.kind for kind in knowledge.doubtful(KEY, CHILDREN, uid)[0]]
+def doubts(cache: ChildCache, uid: str = UID) -> list[str]:
+    return [kind.kind for kind in cache.stale(KEY, CHILDREN, uid)[0]]
 
 
-def known(knowledge: Knowledge) -> list[Json]:
-    return knowledge.doubtful(KEY, CHILDREN, UID)[1]
+def known(cache: ChildCache) -> list[Json]:
+    return cache.stale(KEY, CHILDREN, UID)[1]
 
 
 def test_at_first_everything_is_read_and_then_nothing() -> None:
-    assert doubts(Knowledge()) == [kind.kind for kind in CHILDREN]
+    assert doubts(ChildCache()) == [kind.kind for kind in CHILDREN]
     assert doubts(informed(service())) == []
 
 
@@ -62,78 +62,78 @@ def test_what_was_read_is_known_without_who_wrote_which_field() -> None:
     ],
     ids=["changed", "made anew", "another", "deleted"],
 )
-def test_news_puts_its_kind_in_doubt_and_no_other(news: Sighting) -> None:
-    knowledge = informed(service())
-    assert knowledge.hear(KEY, news)
-    assert doubts(knowledge) == ["Service"]
+def test_news_puts_its_kind_in_doubt_and_no_other(news: ObservedVersion) -> None:
+    cache = informed(service())
+    assert cache.invalidate(KEY, news)
+    assert doubts(cache) == ["Service"]
 
 
 def test_what_is_known_already_is_no_news() -> None:
-    knowledge = informed(service())
-    assert not knowledge.hear(KEY, sighting())
-    assert not knowledge.hear(KEY, sighting(None, name="never-heard-of"))
-    assert doubts(knowledge) == []
+    cache = informed(service())
+    assert not cache.invalidate(KEY, sighting())
+    assert not cache.invalidate(KEY, sighting(None, name="never-heard-of"))
+    assert doubts(cache) == []
 
 
 def test_of_what_was_never_read_everything_is_news() -> None:
-    assert Knowledge().hear(KEY, sighting())
+    assert ChildCache().invalidate(KEY, sighting())
 
 
 def test_the_answer_to_our_write_settles_the_doubt_that_its_echo_raised_before() -> None:
-    knowledge = informed(service())
-    assert knowledge.hear(KEY, sighting("8"))
-    knowledge.written(KEY, service("8"))
-    assert doubts(knowledge) == []
-    assert [obj["metadata"]["resourceVersion"] for obj in known(knowledge)] == ["8"]
+    cache = informed(service())
+    assert cache.invalidate(KEY, sighting("8"))
+    cache.written(KEY, service("8"))
+    assert doubts(cache) == []
+    assert [obj["metadata"]["resourceVersion"] for obj in known(cache)] == ["8"]
 
 
 def test_an_event_during_the_reading_puts_the_reading_in_doubt() -> None:
-    knowledge = informed(service())
-    knowledge.hear(KEY, sighting("8"))
-    assert doubts(knowledge) == ["Service"]
-    knowledge.hear(KEY, sighting("9"))
-    knowledge.learn(KEY, SERVICE, [service("8")])
-    assert doubts(knowledge) == ["Service"]
+    cache = informed(service())
+    cache.invalidate(KEY, sighting("8"))
+    assert doubts(cache) == ["Service"]
+    cache.invalidate(KEY, sighting("9"))
+    cache.store(KEY, SERVICE, [service("8")])
+    assert doubts(cache) == ["Service"]
 
 
 def test_a_deletion_that_is_told_before_the_answer_to_the_create_is_not_lost() -> None:
     # The answer is under way when somebody deletes what it tells of.
-    knowledge = informed()
-    assert knowledge.hear(KEY, sighting("5"))
-    assert knowledge.hear(KEY, sighting(None))
-    knowledge.written(KEY, service("5"))
-    assert doubts(knowledge) == ["Service"]
+    cache = informed()
+    assert cache.invalidate(KEY, sighting("5"))
+    assert cache.invalidate(KEY, sighting(None))
+    cache.written(KEY, service("5"))
+    assert doubts(cache) == ["Service"]
 
 
 def test_what_is_known_is_given_with_the_doubts_and_stays_whatever_is_forgotten_then() -> None:
-    knowledge = informed(service())
-    unknown, sure = knowledge.doubtful(KEY, CHILDREN, UID)
-    knowledge.forget_all()
+    cache = informed(service())
+    unknown, sure = cache.stale(KEY, CHILDREN, UID)
+    cache.forget_all()
     assert unknown == []
     assert [obj["metadata"]["name"] for obj in sure] == ["llm"]
 
 
 def test_our_own_deletion_is_no_news() -> None:
-    knowledge = informed(service())
-    knowledge.deleted(KEY, service())
-    assert known(knowledge) == []
-    assert not knowledge.hear(KEY, sighting(None))
+    cache = informed(service())
+    cache.deleted(KEY, service())
+    assert known(cache) == []
+    assert not cache.invalidate(KEY, sighting(None))
 
 
 def test_children_of_an_earlier_deployment_of_this_name_are_not_taken_for_ours() -> None:
-    knowledge = informed(service())
-    assert doubts(knowledge, "uid-of-the-second") == [kind.kind for kind in CHILDREN]
-    assert known(knowledge) == []
+    cache = informed(service())
+    assert doubts(cache, "uid-of-the-second") == [kind.kind for kind in CHILDREN]
+    assert known(cache) == []
 
 
 def test_what_is_forgotten_is_read_anew() -> None:
-    knowledge = informed(service())
-    knowledge.forget_all()
-    assert known(knowledge) == []
-    assert len(doubts(knowledge)) == len(CHILDREN)
+    cache = informed(service())
+    cache.forget_all()
+    assert known(cache) == []
+    assert len(doubts(cache)) == len(CHILDREN)
 
 
 def test_a_write_before_the_first_reading_is_not_mistaken_for_one() -> None:
-    knowledge = Knowledge()
-    knowledge.written(KEY, service())
-    assert "Service" in doubts(knowledge)
+    cache = ChildCache()
+    cache.written(KEY, service())
+    assert "Service" in doubts(cache)

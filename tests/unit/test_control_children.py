@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable
 
 import pytest
-from moriio_operator.control.pods import HELD_RETRY_S
+from moriio_operator.control.engine_pods import HELD_RETRY_S
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
 from moriio_operator.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError
 from moriio_operator.kube.objects import Object
@@ -106,7 +106,8 @@ async def test_an_heirloom_of_the_same_name_is_waited_for() -> None:
     operator.kube.put(again)
     assert await operator.step() == HELD_RETRY_S
     assert operator.condition("Accepted").message == (
-        "metadata.name: Service llm is still there from an earlier PDDeployment of this name: wait"
+        "metadata.name: ControllerRevision llm-sgntrwxt is still there from an earlier "
+        "PDDeployment of this name: wait"
     )
     for kind, name in list(operator.kube.objects):
         if kind not in ("PDDeployment", "Pod", "Event"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from moriio_operator.api.ports import PortRange
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key
 from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.objects import Object
@@ -54,7 +54,7 @@ async def test_engines_of_two_deployments_share_no_port() -> None:
 
 async def test_two_passes_of_one_process_at_once_share_no_port() -> None:
     operator = cluster("llm", "two", "three")
-    reconcile = operator.reconciler(Knowledge())
+    reconcile = operator.reconciler(ChildCache())
     names = ("llm", "two", "three")
     await asyncio.gather(*(reconcile(Key("team", name)) for name in names))
     assert len(operator.kube.of_kind("Pod")) == 6
@@ -63,7 +63,7 @@ async def test_two_passes_of_one_process_at_once_share_no_port() -> None:
 
 async def test_a_pass_that_fails_lets_the_next_one_have_ports() -> None:
     operator = cluster("llm", "two")
-    reconcile = operator.reconciler(Knowledge())
+    reconcile = operator.reconciler(ChildCache())
 
     def refuse(verb: str, obj: Object) -> None:
         if (verb, obj["kind"]) == ("create", "Service") and obj["metadata"]["name"] == "llm":
@@ -276,16 +276,6 @@ async def test_while_a_spec_is_refused_ports_come_from_the_range_of_the_day() ->
     assert operator.condition("Accepted").status == "False"
     [decode] = [name for name in operator.pods() if "decode" in name]
     assert min(ports(operator.kube.one("Pod", decode))) >= 20_200
-
-
-async def test_one_pass_makes_so_many_engines_and_the_next_goes_on() -> None:
-    change = {"prefill": {"replicas": 12}, "decode": {"replicas": 12}}
-    operator = Operator(MemoryKube(deployment("llm", change)))
-    await operator.step()
-    assert len(operator.pods()) == 16
-    await operator.step()
-    assert len(operator.pods()) == 24
-    assert disjoint(operator.kube.of_kind("Pod"))
 
 
 async def test_a_port_of_a_sidecar_is_refused_since_it_would_be_the_nodes() -> None:

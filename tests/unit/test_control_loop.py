@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.loop import Loop, Next, backoff_s, resync
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.errors import ApiError, ConflictError
@@ -202,7 +202,7 @@ async def test_a_resync_makes_every_deployment_due_and_survives_a_failure(
 ) -> None:
     queue = WorkQueue()
     kube = FailingOnce(resource(), resource(name="other"))
-    running = asyncio.create_task(resync(kube, queue, Knowledge(), namespaces, 0.001))
+    running = asyncio.create_task(resync(kube, queue, ChildCache(), namespaces, 0.001))
     found = {await asyncio.wait_for(queue.get(), 5) for _ in range(2)}
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -221,7 +221,7 @@ async def test_a_namespace_that_may_not_be_listed_keeps_no_other_from_its_resync
 
     queue = WorkQueue()
     kube = Forbidden(resource())
-    running = asyncio.create_task(resync(kube, queue, Knowledge(), ["closed", "team"], 0.001))
+    running = asyncio.create_task(resync(kube, queue, ChildCache(), ["closed", "team"], 0.001))
     assert await asyncio.wait_for(queue.get(), 5) == KEY
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

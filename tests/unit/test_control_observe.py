@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.observe import World, observe
 from moriio_operator.control.queue import Key
 from moriio_operator.facts.terms import ROLES
@@ -21,7 +21,7 @@ def ours() -> list[Json]:
 
 
 async def seen(*objects: Json) -> World:
-    world = await observe(MemoryKube(resource(status={}), *objects), Knowledge(), KEY)
+    world = await observe(MemoryKube(resource(status={}), *objects), ChildCache(), KEY)
     assert world is not None
     return world
 
@@ -75,4 +75,4 @@ async def test_a_child_is_found_by_kind_and_name() -> None:
 async def test_a_deployment_that_is_gone_or_going_has_no_world(*, gone: bool) -> None:
     going = laid_over(resource(), {"metadata": {"deletionTimestamp": "2026-05-04T12:00:00Z"}})
     kube = MemoryKube(pod(), *([] if gone else [going]))
-    assert await observe(kube, Knowledge(), KEY) is None
+    assert await observe(kube, ChildCache(), KEY) is None

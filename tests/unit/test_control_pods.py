@@ -6,7 +6,7 @@ import copy
 from datetime import timedelta
 
 import pytest
-from moriio_operator.control.pods import HELD_RETRY_S, TAKEN_RETRY_S
+from moriio_operator.control.engine_pods import HELD_RETRY_S, TAKEN_RETRY_S
 from moriio_operator.facts.terms import Role
 
 from unit.memory_kube import MemoryKube

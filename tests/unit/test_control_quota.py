@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from moriio_operator.control.pods import HELD_RETRY_S
+from moriio_operator.control.engine_pods import HELD_RETRY_S
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
 
 from unit.passes import (

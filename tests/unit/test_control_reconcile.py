@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.observe import observe
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
 from moriio_operator.kube.errors import ApiError, ConflictError
 from moriio_operator.kube.objects import Object
-from moriio_operator.plan.engines import DRAIN_LOOK_S
+from moriio_operator.plan.step import DRAIN_LOOK_S
 
 from unit.memory_kube import CrashError, MemoryKube
 from unit.passes import (
@@ -37,12 +37,13 @@ async def test_a_new_deployment_gets_everything_in_one_pass_in_the_order_that_cr
     writes = [write for write in operator.kube.writes if "Event" not in write]
     kinds = [" ".join(write.split()[:2]) for write in writes]
     assert kinds == [
-        # The fence: a pass over a stale reading ends here.
+        # A pass over a stale reading ends here.
         "apply PDDeployment",
-        *["create Service"] * 3,
+        *["create ControllerRevision"] * 2,
+        "create Service",
         "create ServiceAccount",
         "create RoleBinding",
-        *["create ControllerRevision"] * 2,
+        *["create Service"] * 2,
         "create Deployment",
         "apply PDDeployment",
         *["create Pod"] * 2,
@@ -150,19 +151,19 @@ async def test_a_drain_wakes_itself_and_tells_when_it_is_stuck() -> None:
 
 async def test_the_resync_in_the_middle_of_a_pass_hides_nothing() -> None:
     operator = await serving()
-    knowledge = Knowledge()
-    reconcile = operator.reconciler(knowledge)
+    cache = ChildCache()
+    reconcile = operator.reconciler(cache)
     await reconcile(KEY)
 
     class Forgetting(MemoryKube):
         async def list(self, *arguments: Any) -> tuple[list[Object], str]:
-            knowledge.forget_all()
+            cache.forget_all()
             return await operator.kube.list(*arguments)
 
         async def get(self, *arguments: Any) -> Object | None:
             return await operator.kube.get(*arguments)
 
-    world = await observe(Forgetting(), knowledge, KEY)
+    world = await observe(Forgetting(), cache, KEY)
     assert world is not None
     assert len(world.children) == 8
     await reconcile(KEY)

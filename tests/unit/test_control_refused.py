@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from moriio_operator.admission.policy import Policy
 from moriio_operator.api.ports import PortRange
-from moriio_operator.control.pods import HELD_RETRY_S
+from moriio_operator.control.engine_pods import HELD_RETRY_S
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
 from moriio_operator.facts.terms import Role
 from moriio_operator.kube.errors import ApiError

@@ -117,5 +117,15 @@ def test_after_all_have_judged_no_two_that_wait_share_a_port(
 
 
 def test_an_engine_waits_for_a_node_until_it_has_one() -> None:
-    assert unplaced([on_host("a", 20_000)])
-    assert not unplaced([on_host("a", 20_000, node="n1"), engine(0, state=PENDING)])
+    assert unplaced([on_host("a", 20_000)], NOW)
+    assert unplaced([on_host("a", 20_000, created=None)], NOW)
+    assert not unplaced([on_host("a", 20_000, node="n1"), engine(0, state=PENDING)], NOW)
+
+
+@pytest.mark.parametrize("age_s", [120, -120])
+def test_a_young_engine_that_waits_may_have_to_give_way(age_s: int) -> None:
+    assert unplaced([on_host("a", 20_000)], later(age_s))
+
+
+def test_of_an_engine_that_has_waited_for_long_no_other_process_is_unaware() -> None:
+    assert not unplaced([on_host("a", 20_000)], later(121))

@@ -16,7 +16,10 @@ from moriio_operator.facts.terms import Role
 from moriio_operator.facts.versions import Version
 from moriio_operator.observe.engine import Engine
 from moriio_operator.observe.failure import Trouble
-from moriio_operator.plan.engines import Birth, EnginePlan, Failures
+from moriio_operator.plan.crashes import Failures
+from moriio_operator.plan.decision import Act, Decision, Freeze, Keep, Target
+from moriio_operator.plan.step import Creation, Step
+from moriio_operator.plan.strategy import Course
 from moriio_operator.report import conditions
 from moriio_operator.report.conditions import Verdict
 from moriio_operator.stack.vllm_moriio.compatibility import Assessment
@@ -180,16 +183,52 @@ def test_pods_that_may_not_be_made_are_told_with_the_api_servers_words() -> None
     assert message.endswith("; exceeded quota")
 
 
+NEW = Target("new", {P: 1, D: 1})
+STARTS = Step(Course({}, ("new",), "new"))
+DRAINS = Step(Course({}, ("old",), "old", waits=True))
+REFUSED = (Problem("RefusedByPolicy", "spec.x", "no"),)
+
+
+def progress(
+    step: Step, *engines: Engine, settled: bool = False, decision: Decision | None = None
+) -> Verdict:
+    return conditions.progressing(decision or Act(NEW), step, engines, NOW, settled=settled)
+
+
 def test_what_is_under_way() -> None:
-    plan = EnginePlan(revision="new", serving="new")
-    assert conditions.progressing(plan, [], NOW, settled=False).reason == "StartingEngines"
-    settled = conditions.progressing(plan, [], NOW, settled=True)
+    assert progress(STARTS).reason == "StartingEngines"
+    settled = progress(STARTS, settled=True)
     assert (settled.status, settled.reason) == ("False", "Settled")
 
 
+def test_what_goes_on_although_parts_are_refused_is_not_called_halted() -> None:
+    verdict = progress(STARTS, decision=Act(NEW, REFUSED))
+    assert (verdict.status, verdict.reason) == ("True", "StartingEngines")
+    assert verdict.message == (
+        "revision new is being completed, apart from what is refused of it; see the condition "
+        "Accepted"
+    )
+
+
+@pytest.mark.parametrize("decision", [Keep(NEW, REFUSED), Freeze("new", REFUSED)])
+def test_what_is_kept_or_frozen_is_halted(decision: Decision) -> None:
+    verdict = progress(STARTS, decision=decision)
+    assert (verdict.status, verdict.reason) == ("False", "NotAccepted")
+
+
+def test_an_accepted_change_whose_drain_goes_on_is_reported_though_a_later_spec_is_refused() -> (
+    None
+):
+    verdict = progress(DRAINS, old(4, D), decision=Keep(NEW, REFUSED))
+    assert (verdict.status, verdict.reason) == ("True", "DrainingOldRevision")
+
+
+def old(serial: int, role: Role) -> Engine:
+    return engine(serial, role, revision="old")
+
+
 def test_a_drain_names_both_revisions_and_who_is_left() -> None:
-    plan = EnginePlan(revision="new", serving="old")
-    verdict = conditions.progressing(plan, [engine(4, D), engine(0, P)], NOW, settled=True)
+    verdict = progress(DRAINS, old(4, D), old(0, P), settled=True)
     assert (verdict.status, verdict.reason) == ("True", "DrainingOldRevision")
     assert "revision new" in verdict.message
     assert verdict.message.endswith(
@@ -202,9 +241,8 @@ def test_a_drain_names_both_revisions_and_who_is_left() -> None:
     [(-30, "DrainingOldRevision"), (60, "DrainingOldRevision"), (61, "DrainStuck")],
 )
 def test_a_drain_that_outlives_its_grace_names_the_remedy(late_s: int, reason: str) -> None:
-    plan = EnginePlan(revision="new", serving="old")
-    leaving = replace(engine(4, D), gone_by=NOW - timedelta(seconds=late_s))
-    verdict = conditions.progressing(plan, [leaving, engine(0, P)], NOW, settled=True)
+    leaving = replace(old(4, D), gone_by=NOW - timedelta(seconds=late_s))
+    verdict = progress(DRAINS, leaving, old(0, P), settled=True)
     assert (verdict.status, verdict.reason) == ("True", reason)
     if reason == "DrainStuck":
         assert verdict.message == (
@@ -332,18 +370,14 @@ def test_what_engines_tell_otherwise_goes_first() -> None:
 
 
 def allocated(
-    *engines: Engine, exhausted: str = "", last: LastFailure | None = None, births: int = 0
+    *engines: Engine, exhausted: str = "", last: LastFailure | None = None, created: int = 0
 ) -> tuple[str, str, str]:
     failures = Failures(1, NOW, last) if last else NONE
-    plan = EnginePlan(
-        revision=REVISION,
-        serving=REVISION,
-        births=tuple(Birth(f"p{i}", D, PortBlock(20_000 + 4 * i, 4)) for i in range(births)),
-        exhausted=exhausted,
-        failures=((P, NONE), (D, failures)),
-        desired=((P, 1), (D, 2)),
-    )
-    verdict = conditions.ports_allocated(plan, engines, "widen it")
+    blocks = [PortBlock(20_000 + 4 * index, 4) for index in range(created)]
+    creations = tuple(Creation(f"p{b.base}", D, REVISION, b, b.base) for b in blocks)
+    step = Step(Course({}, (), REVISION), creations=creations, exhausted=exhausted)
+    records, counts = {P: NONE, D: failures}, {P: 1, D: 2}
+    verdict = conditions.ports_allocated(step, engines, counts, records, "widen it")
     assert verdict.type == ConditionType.PORTS_ALLOCATED
     return verdict.status, verdict.reason, verdict.message
 
@@ -351,7 +385,7 @@ def allocated(
 def test_engines_that_live_or_are_about_to_have_ports() -> None:
     told = ("True", "Allocated", "every engine has its block")
     assert allocated(engine(0, P), engine(4, D), engine(8, D)) == told
-    assert allocated(births=3) == told
+    assert allocated(created=3) == told
 
 
 def test_engines_that_wait_for_something_else_than_ports_are_not_said_to_have_some() -> None:

@@ -12,7 +12,7 @@ from moriio_operator.facts.terms import Role
 from moriio_operator.kube.objects import Object
 from moriio_operator.observe.failure import Trouble
 from moriio_operator.report import events
-from moriio_operator.report.events import Happening
+from moriio_operator.report.events import EventRecord
 
 from unit.samples import NOW, UID, engine, resource
 
@@ -83,18 +83,18 @@ def test_a_young_deployment_that_is_refused_is_warned_of() -> None:
 
 def test_an_end_is_told_with_pod_cause_and_words() -> None:
     ended = engine(4, Role.DECODE, EngineState.ENDED, trouble=Trouble("OOMKilled", "exit code 137"))
-    (happening,) = events.of_ends([ended])
-    assert (happening.type, happening.reason) == ("Warning", "EngineEnded")
-    assert happening.note == "llm-decode-4: OOMKilled: exit code 137"
+    record = events.of_end(ended)
+    assert (record.type, record.reason) == ("Warning", "EngineEnded")
+    assert record.note == "llm-decode-4: OOMKilled: exit code 137"
 
 
 def test_an_end_without_words_is_told() -> None:
-    (happening,) = events.of_ends([engine(4, Role.DECODE, EngineState.ENDED)])
-    assert happening.note.startswith("llm-decode-4: Ended")
+    record = events.of_end(engine(4, Role.DECODE, EngineState.ENDED))
+    assert record.note.startswith("llm-decode-4: Ended")
 
 
 def made(note: str = "n", kind: Literal["Normal", "Warning"] = "Normal") -> Object:
-    return events.event(resource(), Happening(kind, "Reason", "Action", note), NOW)
+    return events.event(resource(), EventRecord(kind, "Reason", "Action", note), NOW)
 
 
 def test_an_event_speaks_of_its_deployment() -> None:
@@ -143,7 +143,7 @@ def test_words_fit_the_apis_limit(action: str) -> None:
         each.action
         for each in (
             *events.of_transitions(Status(), status(Accepted="+x")),
-            *events.of_ends([engine(4)]),
+            events.of_end(engine(4)),
         )
     }
     assert action in actions

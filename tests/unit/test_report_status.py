@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 from moriio_operator.api.deployment import Owner
+from moriio_operator.api.ports import PortBlock
 from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import EngineState, LastFailure, Status
-from moriio_operator.build.revision_template import Sealed
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
 from moriio_operator.observe.failure import Trouble
-from moriio_operator.plan.engines import EnginePlan, Failures
-from moriio_operator.report.status import report
+from moriio_operator.plan.crashes import Failures
+from moriio_operator.plan.decision import Act, Decision, Freeze, Keep, Target
+from moriio_operator.plan.step import Creation, Step
+from moriio_operator.plan.strategy import Course
+from moriio_operator.plan.view import RevisionView
+from moriio_operator.report.status import Outcome, report
 
 from unit.samples import NOW, REVISION, Json, engine, later, owner
 
@@ -26,14 +29,8 @@ ROUTER: Json = {
 }
 
 
-def plan(**changes: Any) -> EnginePlan:
-    base = EnginePlan(
-        revision=REVISION,
-        serving=REVISION,
-        cursor=8,
-        failures=tuple((role, Failures()) for role in ROLES),
-    )
-    return dataclasses.replace(base, **changes)
+ACCEPTED = {P: 1, D: 1}
+NO = (Problem("RefusedByPolicy", "spec.x", "no"),)
 
 
 def status(
@@ -41,25 +38,28 @@ def status(
     *,
     whose: Owner | None = None,
     old: Status | None = None,
-    planned: EnginePlan | None = None,
+    decision: Decision | None = None,
+    step: Step | None = None,
     router: Json | None = ROUTER,
     problems: tuple[Problem, ...] = (),
-    seals: tuple[Sealed, ...] = (),
     seconds: float = 0,
+    before: dict[str, dict[Role, int]] | None = None,
 ) -> Status:
+    """The status; `before` are the counts that were accepted of revisions before this pass."""
     whose = whose or owner()
-    desired = tuple((role, whose.spec.role(role).replicas) for role in ROLES)
-    return report(
-        whose,
-        old or Status(),
-        engines,
-        dataclasses.replace(planned or plan(), desired=desired),
-        seals,
-        router,
-        problems,
-        (),
-        later(seconds),
+    asked = Target(REVISION, {role: whose.spec.role(role).replicas for role in ROLES})
+    names = dict.fromkeys((REVISION, *(engine.revision for engine in engines)))
+    views = tuple(
+        RevisionView(
+            name, tuple(e for e in engines if e.revision == name), (before or {}).get(name)
+        )
+        for name in names
     )
+    outcome = Outcome(decision or Act(asked), step or STEP, views, (), problems)
+    return report(whose, old or Status(), outcome, router, later(seconds))
+
+
+STEP = Step(Course({}, (REVISION,), REVISION), cursor=8)
 
 
 def verdicts(made: Status) -> dict[str, str]:
@@ -123,7 +123,7 @@ def test_the_columns_count_and_give_the_first_reason(
 
 
 def test_a_refused_spec_gives_its_reason_to_the_columns() -> None:
-    made = status(BOTH, problems=(Problem("RefusedByPolicy", "spec.x", "no"),))
+    made = status(BOTH, problems=NO, decision=Keep(Target(REVISION, ACCEPTED), NO))
     assert made.summary is not None
     assert made.summary.reason == "RefusedByPolicy"
     assert verdicts(made)["Ready"] == "True"
@@ -153,13 +153,14 @@ def test_roles_count_living_and_ready_engines_of_the_revision() -> None:
     ]
     whose = owner({"decode": {"replicas": 2}})
     role = status(engines, whose=whose).roles[1]
+    assert role.revision == REVISION
     assert (role.name, role.desired, role.pods, role.ready) == ("decode", 2, 2, 1)
 
 
 def test_the_crash_record_is_written() -> None:
     last = LastFailure(pod="llm-decode-4", reason="Error", message="exit code 1")
-    failures = ((P, Failures()), (D, Failures(2, NOW, last)))
-    prefill, decode = status(BOTH[:1], planned=plan(failures=failures)).roles
+    failures = {(REVISION, P): Failures(), (REVISION, D): Failures(2, NOW, last)}
+    prefill, decode = status(BOTH[:1], step=dataclasses.replace(STEP, failures=failures)).roles
     assert (prefill.failures, prefill.last_failure_time, prefill.last_failure) == (0, None, None)
     assert (decode.failures, decode.last_failure) == (2, last)
     assert decode.last_failure_time == "2026-05-04T12:00:00Z"
@@ -201,6 +202,56 @@ def test_a_thousand_engines_fit_and_more_leave_out_those_that_leave() -> None:
 def test_the_longest_words_of_an_engine_fit_the_schema() -> None:
     trouble = Trouble("Error", "exit code 1; its log ends: " + "é" * 2003)
     failures = LastFailure(pod="llm-decode-4", reason="Error", message=trouble.message)
-    planned = plan(failures=((P, Failures()), (D, Failures(1, NOW, failures))))
-    made = status([engine(4, D, EngineState.ENDED, trouble=trouble)], planned=planned)
+    records = {(REVISION, D): Failures(1, NOW, failures)}
+    step = dataclasses.replace(STEP, failures=records)
+    made = status([engine(4, D, EngineState.ENDED, trouble=trouble)], step=step)
     assert Status.from_object({"status": made.to_object()}) == made
+
+
+OTHER = {P: 6, D: 6}
+ASKS_FOR_SIX = {"prefill": {"replicas": 6}, "decode": {"replicas": 6}}
+
+
+def test_counts_of_a_spec_that_is_refused_are_never_recorded() -> None:
+    whose = owner(ASKS_FOR_SIX)
+    nothing = status([], whose=whose, decision=Freeze(None, NO), problems=NO)
+    assert nothing.roles == []
+    assert nothing.revision is None
+    frozen = status(
+        BOTH, whose=whose, decision=Freeze(REVISION, NO), problems=NO, before={REVISION: ACCEPTED}
+    )
+    assert [role.desired for role in frozen.roles] == [1, 1]
+    kept = Keep(Target(REVISION, ACCEPTED), NO)
+    assert [role.desired for role in status(BOTH, whose=whose, decision=kept).roles] == [1, 1]
+
+
+def test_roles_are_kept_per_revision() -> None:
+    engines = [engine(0, P, revision="old"), engine(4, D, revision="old")]
+    made = status(engines, before={"old": OTHER})
+    found = {(role.name, role.revision): role.desired for role in made.roles}
+    assert found == {
+        ("prefill", REVISION): 1,
+        ("decode", REVISION): 1,
+        ("prefill", "old"): 6,
+        ("decode", "old"): 6,
+    }
+
+
+def test_engines_of_an_old_revision_are_not_counted_against_the_new_ones_counts() -> None:
+    engines = [engine(n, P, revision="old") for n in (0, 4, 8)]
+    made = status(engines, step=dataclasses.replace(STEP, course=Course({}, ("old",), "old")))
+    assert made.summary is not None
+    assert (made.summary.prefill, verdicts(made)["PrefillReady"]) == ("0/1", "False")
+
+
+def test_what_is_about_to_be_deleted_does_not_count_as_serving_any_more() -> None:
+    made = status(BOTH, step=dataclasses.replace(STEP, deletions=tuple(BOTH)))
+    assert verdicts(made)["Ready"] == "False"
+    assert {each.state for each in made.engines} == {EngineState.TERMINATING}
+
+
+def test_an_engine_is_listed_before_it_exists() -> None:
+    creation = Creation("llm-decode-8", D, REVISION, PortBlock(20_008, 4), 8)
+    made = status(BOTH, step=dataclasses.replace(STEP, creations=(creation,), cursor=12)).engines
+    assert [each.pod for each in made] == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
+    assert (made[1].state, made[1].port_base) == (EngineState.PENDING, 20_008)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
@@ -102,7 +102,7 @@ async def test_the_watch_begins_when_the_crd_is_there(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(module, "_CRD_RETRY_S", 0)
     monkeypatch.setattr("moriio_operator.runtime.source.run", watch)
-    await asyncio.wait_for(_watch(kube, queue, Knowledge(), ["team"], watching), 5)
+    await asyncio.wait_for(_watch(kube, queue, ChildCache(), ["team"], watching), 5)
     assert watching.is_set()
     assert await queue.get() == Key("team", "llm")
 
@@ -167,7 +167,7 @@ async def test_discovery_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "_CRD_RETRY_S", 0)
     monkeypatch.setattr("moriio_operator.runtime.source.run", watch)
     watching = asyncio.Event()
-    await asyncio.wait_for(_watch(kube, WorkQueue(), Knowledge(), [], watching), 5)
+    await asyncio.wait_for(_watch(kube, WorkQueue(), ChildCache(), [], watching), 5)
     assert watched.is_set()
 
 

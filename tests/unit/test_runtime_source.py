@@ -9,7 +9,7 @@ import kopf
 import pytest
 from moriio_operator.api import names
 from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.runtime import source
@@ -26,14 +26,14 @@ def enqueued() -> list[Key]:
 
 
 @pytest.fixture
-def knowledge() -> Knowledge:
+def cache() -> ChildCache:
     """What the operator knows of children."""
-    return Knowledge()
+    return ChildCache()
 
 
 @pytest.fixture
 def handlers(
-    monkeypatch: pytest.MonkeyPatch, enqueued: list[Key], knowledge: Knowledge
+    monkeypatch: pytest.MonkeyPatch, enqueued: list[Key], cache: ChildCache
 ) -> dict[str, Handler]:
     """The handlers that are registered with kopf, by kind."""
     found: dict[str, Handler] = {}
@@ -42,7 +42,7 @@ def handlers(
         return lambda handler: found.update({plural: handler})
 
     monkeypatch.setattr(kopf.on, "event", event)
-    source._registry(enqueued.append, knowledge.hear)
+    source._registry(enqueued.append, cache.invalidate)
     return found
 
 
@@ -114,11 +114,11 @@ async def test_a_child_whose_label_was_edited_concerns_its_controller_too(
 
 
 async def test_the_echo_of_our_own_write_of_a_child_makes_nothing_due(
-    handlers: dict[str, Handler], enqueued: list[Key], knowledge: Knowledge
+    handlers: dict[str, Handler], enqueued: list[Key], cache: ChildCache
 ) -> None:
-    (service, *_) = children_of(owner())
+    service = next(child for child in children_of(owner()) if child["kind"] == "Service")
     made = laid_over(service, {"metadata": {"uid": "u-2", "resourceVersion": "7"}})
-    knowledge.learn(Key("team", "llm"), kinds.SERVICE, [made])
+    cache.store(Key("team", "llm"), kinds.SERVICE, [made])
     await heard(handlers, "services", made)
     assert enqueued == []
     await heard(handlers, "services", laid_over(made, {"metadata": {"resourceVersion": "8"}}))

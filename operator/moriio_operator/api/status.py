@@ -6,6 +6,7 @@ it is written before the pods that use it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -132,6 +133,9 @@ class RevisionStatus(ApiModel):
     router_rendered_by: Text253 | None = Field(
         default=None, description="Version of the operator that rendered its router pods."
     )
+    router_template: Text253 | None = Field(
+        default=None, description="The ControllerRevision that its router pods are made from."
+    )
 
 
 class Summary(ApiModel):
@@ -204,14 +208,29 @@ class Status(ApiModel):
     def from_object(cls, obj: dict[str, Any]) -> Status:
         """Read the status of a live object; an object without one has the empty status.
 
-        One that another version of the operator wrote may not read: then only the cursor counts,
-        everything else is observed anew.
+        Much of it cannot be observed anew: the cursor, ports that are kept back, accepted counts,
+        crash records. So of one that does not read, as another version of the operator may have
+        written it, each field counts that does, and of each list the items that do.
         """
         stored = obj.get("status") or {}
         try:
             return cls.model_validate(stored)
         except ValidationError:
-            return cls(port_cursor=max(int(stored.get("portCursor") or 0), 0))
+            return cls.model_validate(dict(cls._readable(stored)))
+
+    @classmethod
+    def _readable(cls, stored: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        def reads(name: str, value: object) -> bool:
+            try:
+                cls.model_validate({name: value})
+            except ValidationError:
+                return False
+            return True
+
+        for name, value in stored.items():
+            kept = [i for i in value if reads(name, [i])] if isinstance(value, list) else value
+            if reads(name, kept):
+                yield name, kept
 
     def to_object(self) -> dict[str, Any]:
         """Give the status as it is applied: camelCase, nothing that is not set."""

@@ -1,9 +1,14 @@
-"""What is known of children from reading and writing them, so that a pass need not list them all.
+"""Children that are known from reading and writing them, so that a pass need not list them all.
 
-Only reads and answers to writes make knowledge; events only put it in doubt, and what is in doubt
-is read anew. An event that says what is known already, such as the echo of our own write, is no
-news. What an event that was lost would have told is made up for by the resync, which forgets all.
-Pods and the PDDeployment itself are not known but read in every pass.
+Only reads and answers to writes fill the cache; events only mark a kind as stale, and what is stale
+is read anew. Four things can overtake each other:
+
+    an event before the answer to our own write   remembered, and compared when the pass begins
+    an event after that answer (its echo)          agrees with the cache: no news
+    an event while a kind is being read            remembered: the read may have been before it
+    an event that was lost                         made up for by the resync, which forgets all
+
+Pods and the PDDeployment itself are never cached but read in every pass.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.objects import Object
 
 
-class Sighting(NamedTuple):
-    """A state of an object that an event told of; a deleted one has no version."""
+class ObservedVersion(NamedTuple):
+    """The version of an object that an event reports; a deleted one has none."""
 
     kind: str
     name: str
@@ -26,42 +31,42 @@ class Sighting(NamedTuple):
     version: str | None
 
 
-class Knowledge:
+class ChildCache:
     """Children by PDDeployment and kind, without those fields that say who wrote what."""
 
     def __init__(self) -> None:
         self._owners: dict[Key, str] = {}
         self._known: dict[Key, dict[str, dict[str, Object]]] = {}
-        self._heard: defaultdict[Key, dict[tuple[str, str], Sighting]] = defaultdict(dict)
+        self._events: defaultdict[Key, dict[tuple[str, str], ObservedVersion]] = defaultdict(dict)
 
-    def hear(self, key: Key, sighting: Sighting) -> bool:
+    def invalidate(self, key: Key, observed: ObservedVersion) -> bool:
         """Take in an event; tell whether it is news."""
-        told = self._heard.get(key, {})
-        # What was heard of it before may be of a write whose answer is still under way.
-        if self._agrees(key, sighting) and (sighting.kind, sighting.name) not in told:
+        pending = self._events.get(key, {})
+        # What was reported before may be of a write whose answer is still under way.
+        if self._agrees(key, observed) and (observed.kind, observed.name) not in pending:
             return False
-        self._heard[key][sighting.kind, sighting.name] = sighting
+        self._events[key][observed.kind, observed.name] = observed
         return True
 
-    def doubtful(
+    def stale(
         self, key: Key, kinds: Iterable[Kind], owner_uid: str
     ) -> tuple[list[Kind], list[Object]]:
         """Give the kinds that must be read, and all children of the others.
 
         Both at one moment, since the resync may forget everything while the rest is being read.
-        Events from now on put in doubt what is read then.
+        Events from now on make stale what is read then.
         """
         if self._owners.get(key) != owner_uid:
             self.forget(key)
             self._owners[key] = owner_uid
-        heard = self._heard.pop(key, {}).values()
-        doubts = {sighting.kind for sighting in heard if not self._agrees(key, sighting)}
+        events = self._events.pop(key, {}).values()
+        changed = {observed.kind for observed in events if not self._agrees(key, observed)}
         known = self._known.setdefault(key, {})
-        unknown = [kind for kind in kinds if kind.kind in doubts or kind.kind not in known]
-        sure = known.keys() - {kind.kind for kind in unknown}
-        return unknown, [obj for kind in sure for obj in known[kind].values()]
+        unknown = [kind for kind in kinds if kind.kind in changed or kind.kind not in known]
+        fresh = known.keys() - {kind.kind for kind in unknown}
+        return unknown, [obj for kind in fresh for obj in known[kind].values()]
 
-    def learn(self, key: Key, kind: Kind, objects: Iterable[Object]) -> None:
+    def store(self, key: Key, kind: Kind, objects: Iterable[Object]) -> None:
         """Take in all objects of a kind, as they were read."""
         named = {obj["metadata"]["name"]: _lean(obj) for obj in objects}
         self._known.setdefault(key, {})[kind.kind] = named
@@ -78,7 +83,7 @@ class Knowledge:
 
     def forget(self, key: Key) -> None:
         """Read everything of this PDDeployment anew."""
-        for table in (self._known, self._owners, self._heard):
+        for table in (self._known, self._owners, self._events):
             table.pop(key, None)
 
     def forget_all(self) -> None:
@@ -86,17 +91,17 @@ class Knowledge:
         for key in list(self._owners):
             self.forget(key)
 
-    def _agrees(self, key: Key, sighting: Sighting) -> bool:
-        of_kind = self._known.get(key, {}).get(sighting.kind)
+    def _agrees(self, key: Key, observed: ObservedVersion) -> bool:
+        of_kind = self._known.get(key, {}).get(observed.kind)
         if of_kind is None:
             return False
-        known = of_kind.get(sighting.name)
-        if known is None or sighting.version is None:
+        known = of_kind.get(observed.name)
+        if known is None or observed.version is None:
             # A deletion that was ours, or of an object that was made anew since.
-            return known is None and sighting.version is None
+            return known is None and observed.version is None
         metadata = known["metadata"]
         return bool(
-            metadata["uid"] == sighting.uid and metadata["resourceVersion"] == sighting.version
+            metadata["uid"] == observed.uid and metadata["resourceVersion"] == observed.version
         )
 
 

@@ -1,82 +1,127 @@
-"""Let the API server judge engine pods by dry-run, before anything is written or stopped for them.
+"""Let the API server judge by dry-run what a pass is about to create, before it costs anything.
 
-A template that it refuses must not cost a port block, leave half a deployment, or stop a revision
-that serves.
+What it refuses must not cost a port block, leave half a deployment, or stop a revision that serves.
+So one engine per role is tried before ports are given out, and everything that the next revision
+will create is tried before the first engine of the one before it is stopped. The answer is read
+back: an engine that would not be recognised afterwards, since a webhook changes its labels, ports
+or name, is refused, too; it would be created again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from moriio_operator.api import names
+from moriio_operator.api.deployment import Owner
 from moriio_operator.api.problem import Problem
+from moriio_operator.control.apply import due, name_taken, over, refusal
+from moriio_operator.control.observe import World
+from moriio_operator.facts.terms import Role
 from moriio_operator.kube.client import Kube
-from moriio_operator.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, InvalidError
+from moriio_operator.kube.errors import (
+    AdmissionVerdict,
+    AlreadyExistsError,
+    ApiError,
+    admission_verdict,
+)
+from moriio_operator.kube.kinds import kind_of
 from moriio_operator.kube.objects import Object
+from moriio_operator.observe.engine import from_pod
+from moriio_operator.plan.decision import Refusal
 
-OVER_QUOTA = "OverQuota"
+_REASONS = {
+    AdmissionVerdict.INVALID: "TemplateRefused",
+    AdmissionVerdict.OVER_QUOTA: "OverQuota",
+    AdmissionVerdict.POD_SECURITY: "PodSecurityForbids",
+    AdmissionVerdict.DENIED: "PodForbidden",
+    AdmissionVerdict.WEBHOOK_FAILED: "AdmissionFailed",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the API server has against the engines to come.
+async def try_engines(
+    kube: Kube, revision: str, pods: Sequence[Object], *, quota_is_freed: bool
+) -> list[Refusal]:
+    """Try engines of a revision, one per role.
 
-    A full quota is told apart: engines that stop give it back, so it may be a matter of waiting.
+    A full quota is only a matter of waiting while engines go that give theirs back.
     """
-
-    problems: tuple[Problem, ...] = ()
-    over_quota: tuple[Problem, ...] = ()
-    refused: frozenset[str] = frozenset()
-
-
-async def rehearse(kube: Kube, pods: Sequence[Object]) -> Verdict:
-    """Try one pod a role."""
-    problems: list[Problem] = []
-    over_quota: list[Problem] = []
-    refused: set[str] = set()
-    one_each = {pod["metadata"]["labels"][names.LABEL_ROLE]: pod for pod in pods}
-    for role, pod in one_each.items():
-        problem = await _try(kube, role, pod)
-        if problem is None:
+    refusals = []
+    for pod in pods:
+        role = Role(pod["metadata"]["labels"][names.LABEL_ROLE])
+        try:
+            answer = await kube.create(pod, names.FIELD_MANAGER, dry_run=True)
+        except AlreadyExistsError:
             continue
-        refused.add(role)
-        found = over_quota if problem.reason == OVER_QUOTA else problems
-        # A namespace is told once, though its level forbids the engines of both roles.
-        if (problem.reason, problem.path) not in {(p.reason, p.path) for p in found}:
-            found.append(problem)
-    return Verdict(tuple(problems), tuple(over_quota), frozenset(refused))
+        except ApiError as error:
+            verdict = admission_verdict(error)
+            if verdict is None:
+                raise
+            waits = quota_is_freed and verdict is AdmissionVerdict.OVER_QUOTA
+            problem = None if waits else _problem(verdict, role, pod, error.message)
+        else:
+            problem = _unrecognised(role, pod, answer)
+            if problem is None:
+                continue
+        refusals.append(Refusal(revision, role, problem))
+    return refusals
 
 
-async def _try(kube: Kube, role: str, pod: Object) -> Problem | None:
+async def try_children(
+    kube: Kube, owner: Owner, revision: str, world: World, desired: Sequence[Object]
+) -> list[Refusal]:
+    """Try all children of a revision that differ from what is there; stop at what is refused."""
+    for child, live in due(world, desired):
+        problem = await _try_child(kube, owner, child, live)
+        if problem is not None:
+            return [Refusal(revision, None, problem)]
+    return []
+
+
+async def _try_child(
+    kube: Kube, owner: Owner, child: Object, live: Object | None
+) -> Problem | None:
     try:
-        await kube.create(pod, names.FIELD_MANAGER, dry_run=True)
+        if live is None:
+            await kube.create(child, names.FIELD_MANAGER, dry_run=True)
+        elif live.get("roleRef") == child.get("roleRef"):
+            await kube.apply(over(child, live), names.FIELD_MANAGER, dry_run=True)
     except AlreadyExistsError:
-        return None
-    except InvalidError as error:
-        return _refusal("TemplateRefused", role, error.message)
-    except ForbiddenError as error:
-        if "violates PodSecurity" in error.message:
-            return _insecure(pod["metadata"]["namespace"], error.message)
-        reason = OVER_QUOTA if "exceeded quota" in error.message else "PodForbidden"
-        return _refusal(reason, role, error.message)
+        holder = await kube.get(kind_of(child), owner.namespace, child["metadata"]["name"])
+        return None if holder is None else name_taken(owner, child, holder)
     except ApiError as error:
-        if error.status != 500:
-            raise
-        # An admission webhook that does not answer.
-        return _refusal("AdmissionFailed", role, error.message)
+        return refusal(child, error)
     return None
 
 
-def _insecure(namespace: str, message: str) -> Problem:
-    """Tell what the namespace's pod-security level has against engines: they are privileged."""
-    return Problem(
-        "PodSecurityForbids",
-        "spec.devices.profile",
-        f"the pod-security level of namespace {namespace!r} forbids privileged engines ({message}):"
-        " the admin labels it pod-security.kubernetes.io/enforce=privileged",
-    )
-
-
-def _refusal(reason: str, role: str, message: str) -> Problem:
+def _problem(verdict: AdmissionVerdict, role: Role, pod: Object, message: str) -> Problem:
+    reason = _REASONS[verdict]
+    if verdict is AdmissionVerdict.POD_SECURITY:
+        # What the namespace forbids it forbids to both roles alike: engines are privileged.
+        namespace = pod["metadata"]["namespace"]
+        text = (
+            f"the pod-security level of namespace {namespace!r} forbids privileged engines "
+            f"({message}): the admin labels it pod-security.kubernetes.io/enforce=privileged"
+        )
+        return Problem(reason, "spec.devices.profile", text)
     return Problem(reason, f"spec.{role}", f"the API server refuses the engine pod: {message}")
+
+
+def _unrecognised(role: Role, pod: Object, answer: Object) -> Problem | None:
+    """Say what an admission webhook changed of an engine that the operator knows it by."""
+    sent, stored = from_pod(_identified(pod)), from_pod(_identified(answer))
+    if sent is None or (
+        stored is not None
+        and (sent.pod, sent.role, sent.revision, sent.ports, sent.state)
+        == (stored.pod, stored.role, stored.revision, stored.ports, stored.state)
+    ):
+        return None
+    text = (
+        "an admission webhook of the cluster changes the name, a label moriio.dev/* or the ports "
+        "of engine pods, so that the operator would not recognise them: exempt these pods from it"
+    )
+    return Problem("EngineRewritten", f"spec.{role}", text)
+
+
+def _identified(pod: Object) -> Object:
+    """Give a pod with a uid; the answer to a dry run has one, what was sent has none."""
+    return {**pod, "metadata": {"uid": "", **pod["metadata"]}}

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from moriio_operator.api.kinds import PDDEPLOYMENT
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ConflictError
@@ -112,12 +112,12 @@ def backoff_s(failures: int) -> float:
 
 
 async def resync(
-    kube: Kube, queue: WorkQueue, knowledge: Knowledge, namespaces: list[str], every_s: float
+    kube: Kube, queue: WorkQueue, cache: ChildCache, namespaces: list[str], every_s: float
 ) -> None:
     """Make every PDDeployment due now and then: the remedy for whatever no event told."""
     while True:
         await asyncio.sleep(every_s * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
-        knowledge.forget_all()
+        cache.forget_all()
         for namespace in namespaces or (None,):
             await _all_due(kube, queue, namespace)
 

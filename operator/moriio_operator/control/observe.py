@@ -15,7 +15,7 @@ from moriio_operator.api import names
 from moriio_operator.api.kinds import CHILDREN, PDDEPLOYMENT
 from moriio_operator.build.revision_template import Sealed
 from moriio_operator.build.revision_template import read as read_sealed
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube
@@ -45,6 +45,10 @@ class World:
             if child["kind"] == CONTROLLER_REVISION.kind
         ]
 
+    def revisions(self) -> set[str]:
+        """Give the revisions of which templates are kept."""
+        return {seal.revision for seal in self.seals()}
+
     def child(self, kind: str, name: str) -> dict[str, Any] | None:
         """Find a child of ours."""
         for child in self.children:
@@ -53,31 +57,31 @@ class World:
         return None
 
 
-async def observe(kube: Kube, knowledge: Knowledge, key: Key) -> World | None:
+async def observe(kube: Kube, cache: ChildCache, key: Key) -> World | None:
     """Read everything about one PDDeployment; None when it is gone or on its way out.
 
     A deleted object's children are the garbage collector's, and a create would race with it.
     """
     resource = await kube.get(PDDEPLOYMENT, key.namespace, key.name)
     if resource is None or resource["metadata"].get("deletionTimestamp"):
-        knowledge.forget(key)
+        cache.forget(key)
         return None
     uid = resource["metadata"]["uid"]
     selector = f"{names.LABEL_DEPLOYMENT}={key.name}"
     engines = f"{selector},{names.LABEL_COMPONENT}={names.COMPONENT_ENGINE}"
-    unknown, known = knowledge.doubtful(key, CHILDREN, uid)
+    unknown, known = cache.stale(key, CHILDREN, uid)
     if "status" not in resource:
         # The status is written before the first child. Should it have been lost, the names of
         # children are taken, and the next pass, which then finds a status, reads them.
         for kind in unknown:
-            knowledge.learn(key, kind, ())
+            cache.store(key, kind, ())
         unknown = []
     pods, *found = await asyncio.gather(
         _owned(kube, kinds.POD, key.namespace, engines, uid),
         *(_owned(kube, kind, key.namespace, selector, uid) for kind in unknown),
     )
     for kind, objects in zip(unknown, found, strict=True):
-        knowledge.learn(key, kind, objects)
+        cache.store(key, kind, objects)
     read = (obj for objects in found for obj in objects)
     return World(resource, pods, (*known, *read))
 

@@ -1,15 +1,22 @@
-"""One pass over one PDDeployment: observe, validate, plan, build, apply, report.
+"""One pass over one PDDeployment, step by step.
 
-The order of writes is the crash safety: templates, Services, rights and routers first, then the
-status with the port cursor, then engines. Whoever stops between any two of them leaves a state
-that the next pass completes. Before the first of them stands a write of the status that is
-conditional on the version that was read, so a pass over a stale reading changes nothing.
+    1 observe    read the object and its engines, live, and what is known of its other children
+    2 judge      act on the spec, keep what was accepted last, or freeze: one decision
+    3 plan       which engines to create and to delete, and which revisions live
+    4 dry-run    what would be new, before anything is stopped or spent for it
+    5 apply      templates, Services, rights and routers; prune what belongs to no living revision
+    6 record     the status, with the port cursor and the engines that are about to be created
+    7 act        delete engines, then create engines
+    8 report     Events, and beside the pass the logs of engines that ended without a message
+
+The order of writes is the crash safety: whoever stops between any two of them leaves a state that
+the next pass completes. Before the first of them stands a write of the status that is conditional
+on the version that was read, so a pass over a stale reading changes nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,69 +24,72 @@ import structlog
 from pydantic import ValidationError
 
 from moriio_operator.admission.policy import Policy
-from moriio_operator.admission.validate import problems as validate
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.ports import PortRange
 from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation, children
-from moriio_operator.control.child_cache import Knowledge
-from moriio_operator.control.children import Hands, bring_about, prune
-from moriio_operator.control.descriptions import Comparison, Descriptions
-from moriio_operator.control.host_ports import Surroundings
+from moriio_operator.build.children import Templates as RevisionTemplates
+from moriio_operator.control.apply import ChildWriter, apply_children, prune
+from moriio_operator.control.child_cache import ChildCache
+from moriio_operator.control.decide import Decided, Decider
+from moriio_operator.control.descriptions import Descriptions
+from moriio_operator.control.diagnosis import Diagnosis
+from moriio_operator.control.engine_pods import HELD_RETRY_S, create, delete
+from moriio_operator.control.host_ports import HostPorts, HostPortTable
 from moriio_operator.control.loop import Next
 from moriio_operator.control.observe import World, observe
-from moriio_operator.control.planning import Planning
-from moriio_operator.control.pods import HELD_RETRY_S, create, stop, with_logs
 from moriio_operator.control.queue import Key
-from moriio_operator.control.status_writer import Record
+from moriio_operator.control.status_writer import StatusWriter
 from moriio_operator.control.templates import Templates
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
-from moriio_operator.observe.engine import Engine, from_pod, of_no_revision
-from moriio_operator.plan.engines import EnginePlan
+from moriio_operator.observe.engine import Engine
+from moriio_operator.observe.pods import read_engines
+from moriio_operator.plan.decision import Act, Freeze, Refusal
 from moriio_operator.plan.revision import revision as revision_of
 from moriio_operator.report import events
-from moriio_operator.report.status import report
+from moriio_operator.report.status import Outcome, report
 
 log = structlog.get_logger(__name__)
 
-# What was just created says a lot in its first moments, and nothing to act on.
-BIRTH_REST_S = 2.0
+# What was just created reports a lot in its first moments, and nothing to act on.
+CREATED_REST_S = 2.0
 # A refused spec is tried again now and then: a quota or a foreign object may be gone by then.
 REFUSED_RETRY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciler:
-    """What passes share: the API, the admin's decisions, the clock."""
+    """What passes share: the API, the admin's decisions, the clock, and what is kept in memory."""
 
     kube: Kube
     policy: Policy
     installation: Installation
     ports: PortRange
     now: Callable[[], datetime]
+    diagnosis: Diagnosis
     # Where engines of ours may run; empty for the whole cluster.
     namespaces: Sequence[str] = ()
-    knowledge: Knowledge = field(default_factory=Knowledge)
+    cache: ChildCache = field(default_factory=ChildCache)
     descriptions: Descriptions = field(default_factory=Descriptions)
-    # Held by the one pass that gives out ports on the host network.
-    host_ports: asyncio.Lock = field(default_factory=asyncio.Lock)
+    host_ports: HostPortTable = field(default_factory=HostPortTable)
 
     async def __call__(self, key: Key) -> Next:
-        """Do one pass; tell when to look again."""
+        """Do one pass; say when to look again."""
         try:
             return await self._once(key)
         except BaseException:
             # Whatever was thought to be known may be why.
-            self.knowledge.forget(key)
+            self.cache.forget(key)
             raise
 
     async def _once(self, key: Key) -> Next:
-        world = await observe(self.kube, self.knowledge, key)
+        world = await observe(self.kube, self.cache, key)
         if world is None:
             self.descriptions.forget(key)
+            self.diagnosis.forget(key)
             return Next()
         try:
             owner = Owner.from_object(world.resource)
@@ -87,145 +97,175 @@ class Reconciler:
             # Stored under another CRD; the API server's schema keeps this from happening anew.
             log.warning("unreadable", key=str(key), error=str(error.errors(include_input=False)))
             return Next(REFUSED_RETRY_S)
-        around = Surroundings(self.kube, self.host_ports, self.namespaces, owner.uid)
-        async with around:
-            return await _Pass(self, world, owner, around).run()
+        host_ports = HostPorts(self.kube, self.host_ports, self.namespaces, owner.uid)
+        try:
+            return await _Pass(self, key, world, owner, host_ports).run()
+        finally:
+            host_ports.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """What became of the children."""
+
+    # The templates that the living revisions have now.
+    stored: tuple[RevisionTemplates, ...]
+    refusals: tuple[Refusal, ...] = ()
+    # What should go and cannot; it keeps nothing else from its way.
+    leftovers: tuple[Problem, ...] = ()
 
 
 class _Pass:
-    """One pass, with what it read and decided."""
+    """One pass, with what it read; what it decides goes from step to step as a value."""
 
     def __init__(
-        self, reconciler: Reconciler, world: World, owner: Owner, around: Surroundings
+        self, shared: Reconciler, key: Key, world: World, owner: Owner, host_ports: HostPorts
     ) -> None:
-        self.kube = reconciler.kube
-        self.settings = reconciler
-        self.world = world
-        self.owner = owner
+        self.shared, self.kube, self.key = shared, shared.kube, key
+        self.world, self.owner, self.now = world, owner, shared.now()
         self.status = Status.from_object(world.resource)
-        self.wished = revision_of(owner.spec)
-        self.now = reconciler.now()
-        self.record = Record(self.kube, world.resource)
-        self.seals = world.seals()
-        # What should go and cannot; it keeps nothing else from its way.
-        self.leftovers: list[Problem] = []
-        self.comparison = Comparison()
-        self.planning = Planning(
+        self.record = StatusWriter(self.kube, world.resource)
+        self.writer = ChildWriter(self.kube, owner, shared.cache, self.record.assert_unchanged)
+        self.engines = shared.diagnosis.applied(
+            key,
+            read_engines(world.pods, self.status, world.revisions(), revision_of(owner.spec)),
+        )
+        self.decider = Decider(
             kube=self.kube,
             owner=owner,
             status=self.status,
-            engines=_engines(world, self.status, self.wished),
-            wished=self.wished,
-            templates=Templates(world, owner, reconciler.installation),
-            around=around,
-            ports=reconciler.ports,
-            policy=reconciler.policy,
+            world=world,
+            templates=Templates(world, owner, self.status, shared.installation),
+            host_ports=host_ports,
+            policy=shared.policy,
+            ports=shared.ports,
             now=self.now,
+            undiagnosed=shared.diagnosis.pending(key, self.engines),
         )
 
     async def run(self) -> Next:
-        planning = self.planning
-        planning.engines = await with_logs(self.kube, self.owner, self.status, planning.engines)
-        self.comparison = await self.settings.descriptions.compare(
-            self.kube, self.owner, planning.engines, self.now
+        """Take the steps after `observe`, in their order."""
+        comparison = await self.shared.descriptions.compare(
+            self.kube, self.owner, self.engines, self.now
         )
-        problems = validate(self.owner, self.settings.policy, self.settings.ports)
-        plan = None if problems else await planning.wish(problems)
-        acts = plan is not None and (not problems or self._lives(plan))
-        if plan is None or not acts:
-            plan = await planning.keep()
-        wished = acts and not plan.draining
-        refused = await self._children(plan, wished=wished)
-        problems += refused
-        if refused and wished and not self._lives(plan):
-            await self._report(planning.hold(), problems)
-            return Next(HELD_RETRY_S)
-        problems += self.leftovers
-        await self._report(plan, problems)
-        if plan.stops or plan.births:
-            await self.record.fence()
-        # What stops may give back the quota or the GPUs that what starts needs.
-        waits = [
-            plan.wake_after_s,
-            self.comparison.again_s,
-            REFUSED_RETRY_S if problems else None,
-            REFUSED_RETRY_S if plan.exhausted else None,
-            HELD_RETRY_S if plan.exhausted and plan.stops else None,
-            await stop(self.kube, self.owner, plan.stops),
-            await create(self.kube, self.owner, planning.pods(plan)),
-        ]
-        again_s = min((wait for wait in waits if wait is not None), default=None)
-        return Next(again_s, BIRTH_REST_S) if plan.births else Next(again_s)
-
-    def _lives(self, plan: EnginePlan) -> bool:
-        """Tell whether the wished revision runs: it is kept whole, whatever else is refused."""
-        return not plan.draining and any(e.revision == plan.revision for e in self.planning.engines)
-
-    async def _children(self, plan: EnginePlan, *, wished: bool) -> list[Problem]:
-        """Bring about the children of the revision that serves; give what is refused of them.
-
-        Those of a revision that is only kept, or drained, are healed as they were rendered, and
-        what else is there is left alone.
-        """
-        templates = self.planning.templates
-        seals = templates.of_wish(self.wished) if wished else templates.kept(plan.serving)
-        if seals is None or not (wished or self.planning.allowed(seals)):
-            return []
-        desired = children(self.owner, plan.serving, *seals, self.settings.installation)
-        hands = Hands(self.kube, self.owner, self.settings.knowledge, self.record.fence)
-        refused = await bring_about(hands, self.world, desired)
-        if refused or not wished:
-            return refused
-        self.seals = list(seals)
-        self.leftovers = await prune(hands, self.world, desired)
-        return []
-
-    async def _report(self, plan: EnginePlan, problems: Sequence[Problem]) -> None:
-        """Write the status if it changed; it does whenever engines are about to be created."""
-        serving = names.router(self.owner.name, plan.serving)
-        router = self.world.child("Deployment", serving)
-        status = report(
-            self.owner,
-            self.status,
-            self.planning.engines,
-            plan,
-            self.seals,
-            router,
+        # 2 to 4
+        decided = await self.decider.decide(self.engines)
+        # 5
+        applied = await self._apply(decided)
+        if applied.refusals:
+            # Known too late for the dry run, so it is judged again what can go on without them.
+            refusals = (*decided.refusals, *applied.refusals)
+            decided = await self.decider.decide(self.engines, refusals)
+        problems = (*decided.decision.problems, *applied.leftovers)
+        # 6
+        outcome = Outcome(
+            decided.decision,
+            decided.step,
+            decided.views,
+            applied.stored,
             problems,
-            self.comparison.differences,
-            self.now,
+            comparison.differences,
         )
-        if not await self.record.write(status):
-            return
-        for happening in (
-            *events.of_transitions(self.status, status),
-            *events.of_ends(plan.newly_ended),
-        ):
-            # Without its note, which may hold the end of an engine's log: that is for those who
-            # may look into its namespace.
-            log.info("event", key=self.owner.key, type=happening.type, reason=happening.reason)
-            await self._post(happening)
+        status = report(self.owner, self.status, outcome, self._router(decided), self.now)
+        changed = await self.record.write(status)
+        # 7
+        step = decided.step
+        if step.deletions or step.creations:
+            await self.record.assert_unchanged()
+        # What is deleted may give back the quota or the GPUs that what is created needs.
+        not_deleted_s = await delete(self.kube, self.owner, step.deletions)
+        not_created_s = await create(self.kube, self.owner, self.decider.pods(step))
+        # 8
+        await self._report(status, decided, changed=changed)
+        waits = [not_deleted_s, not_created_s, comparison.again_s, *_waits(decided, applied)]
+        again_s = min((wait for wait in waits if wait is not None), default=None)
+        return Next(again_s, CREATED_REST_S) if step.creations else Next(again_s)
 
-    async def _post(self, happening: events.Happening) -> None:
+    async def _apply(self, decided: Decided) -> _Applied:
+        """Bring the children of the living revisions about; say what is refused of them."""
+        kept = tuple(self._stored_before(decided))
+        decision, course = decided.decision, decided.step.course
+        if isinstance(decision, Freeze):
+            return _Applied(kept)
+        target = decision.target.revision
+        may = {view.name for view in decided.views if view.allowed}
+        if isinstance(decision, Act):
+            may.add(target)
+        stored = [t for t in self._living(decided) if t.revision in {target, *course.served}]
+        served = [t for t in stored if t.revision in course.served]
+        healed = [t for t in served if t.revision in may]
+        desired = children(self.owner, stored, healed, course.client, self.shared.installation)
+        refused = await apply_children(self.writer, self.world, desired)
+        if refused:
+            return _Applied(kept, tuple(Refusal(target, None, problem) for problem in refused))
+        # What the admin forbids by now is not healed; it goes when its engines have gone.
+        whole = children(self.owner, stored, served, course.client, self.shared.installation)
+        leftovers = await prune(self.writer, self.world, whole)
+        return _Applied(tuple(stored), leftovers=tuple(leftovers))
+
+    def _living(self, decided: Decided) -> list[RevisionTemplates]:
+        """Give the templates of all revisions that live, the target as the decision has it."""
+        found = []
+        for view in decided.views:
+            acts = isinstance(decided.decision, Act) and view.name == decided.target
+            templates = self.decider.of_revision(view.name) if acts else None
+            templates = templates or self.decider.templates.kept(view.name)
+            if templates is not None:
+                found.append(templates)
+        return found
+
+    def _stored_before(self, decided: Decided) -> Iterable[RevisionTemplates]:
+        for view in decided.views:
+            templates = self.decider.templates.kept(view.name)
+            if templates is not None:
+                yield templates
+
+    def _router(self, decided: Decided) -> dict[str, object] | None:
+        return self.world.child(
+            "Deployment", names.router(self.owner.name, decided.step.course.client)
+        )
+
+    async def _report(self, status: Status, decided: Decided, *, changed: bool) -> None:
+        """Post Events; what they cannot say yet is read in the background, and then posted."""
+        undiagnosed = self.decider.undiagnosed
+        ended = decided.step.newly_ended if changed else ()
+        fresh = {engine.uid for engine in ended}
+        for engine in self.engines:
+            if engine.uid in undiagnosed:
+                told = self._post_end if engine.uid in fresh else None
+                self.shared.diagnosis.begin(self.key, engine, told)
+        if changed:
+            for event in events.of_transitions(self.status, status):
+                await self._post(event)
+        for engine in ended:
+            if engine.uid not in undiagnosed:
+                await self._post_end(engine)
+
+    async def _post_end(self, engine: Engine) -> None:
+        await self._post(events.of_end(engine))
+
+    async def _post(self, event: events.EventRecord) -> None:
         """Post an Event; one that is lost must not cost the pass."""
+        # Without its note, which may hold the end of an engine's log: that is for those who may
+        # look into its namespace.
+        log.info("event", key=self.owner.key, type=event.type, reason=event.reason)
         try:
-            event = events.event(self.world.resource, happening, self.now)
-            await self.kube.create(event, names.FIELD_MANAGER)
+            await self.kube.create(
+                events.event(self.world.resource, event, self.now), names.FIELD_MANAGER
+            )
         except ApiError as error:
             log.warning("event not posted", key=self.owner.key, error=str(error))
 
 
-def _engines(world: World, status: Status, wished: str) -> list[Engine]:
-    """Read the engines; a pod that does not read as one, or was taken aside, is left alone."""
-    recorded = {engine.pod: engine.revision for engine in status.engines}
-    known = {wished, *(seal.revision for seal in world.seals())}
-    found = []
-    for pod in world.pods:
-        engine = from_pod(pod)
-        if engine is None:
-            log.info("left alone", pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
-        elif engine.revision in known or recorded.get(engine.pod) == engine.revision:
-            found.append(engine)
-        else:
-            found.append(of_no_revision(engine, recorded.get(engine.pod, wished)))
-    return found
+def _waits(decided: Decided, applied: _Applied) -> list[float | None]:
+    """Give the times after which to look again, as far as no event brings the next pass."""
+    step = decided.step
+    problems = (*decided.decision.problems, *applied.leftovers)
+    childless = applied.refusals and not isinstance(decided.decision, Act)
+    freed = any(refusal.problem is None for refusal in decided.refusals)
+    return [
+        step.wake_after_s,
+        REFUSED_RETRY_S if problems or step.exhausted else None,
+        HELD_RETRY_S if step.exhausted and step.deletions else None,
+        HELD_RETRY_S if freed or childless else None,
+    ]

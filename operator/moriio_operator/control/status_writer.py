@@ -1,4 +1,4 @@
-"""The stored status of one PDDeployment, and the fence that its conditional write is.
+"""The stored status of one PDDeployment, and the precondition that its conditional write is.
 
 A Lease does not stop a leader that was paused past it. What stops it is that every pass writes the
 status first, under the condition that nobody wrote it, or the spec, since the pass read it.
@@ -12,7 +12,7 @@ from moriio_operator.kube.client import Kube
 from moriio_operator.kube.objects import Object
 
 
-class Record:
+class StatusWriter:
     """The status as this pass knows it."""
 
     def __init__(self, kube: Kube, resource: Object) -> None:
@@ -20,7 +20,7 @@ class Record:
         self._metadata = resource["metadata"]
         self._version: str = self._metadata["resourceVersion"]
         self._stored: Object = resource.get("status") or {}
-        self._fenced = False
+        self._asserted = False
 
     async def write(self, status: Status) -> bool:
         """Store the status if it is another; tell whether it was.
@@ -28,19 +28,19 @@ class Record:
         Raises:
             ConflictError: the object was changed since it was read.
         """
-        wanted = status.to_object()
-        if wanted == self._stored:
+        desired = status.to_object()
+        if desired == self._stored:
             return False
-        await self._apply(wanted)
+        await self._apply(desired)
         return True
 
-    async def fence(self) -> None:
+    async def assert_unchanged(self) -> None:
         """Make sure that nobody changed the object since it was read; asked again, it holds.
 
         Raises:
             ConflictError: somebody did.
         """
-        if not self._fenced:
+        if not self._asserted:
             # The API server checks the condition and stores nothing: no new version, no event.
             await self._apply(self._stored)
 
@@ -57,4 +57,4 @@ class Record:
         }
         made = await self._kube.apply(body, names.STATUS_MANAGER, "status")
         self._version = made["metadata"]["resourceVersion"]
-        self._stored, self._fenced = status, True
+        self._stored, self._asserted = status, True

@@ -1,4 +1,4 @@
-"""Which templates a pass works with: as they were rendered once, or rendered now for a new wish."""
+"""Which templates a pass works with: as they were rendered once, or rendered now for a new spec."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pydantic import ValidationError
 from moriio_operator.admission import policy as admin
 from moriio_operator.admission.policy import Policy
 from moriio_operator.api.deployment import Owner, Spec
+from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation
+from moriio_operator.build.children import Templates as RevisionTemplates
 from moriio_operator.build.revision_template import (
     Sealed,
     engines_name,
@@ -28,34 +30,36 @@ class Templates:
 
     world: World
     owner: Owner
+    status: Status
     installation: Installation
-    # A pass asks several times; what a wish is rendered to is rendered once.
-    _rendered: dict[str, Sealed] = field(default_factory=dict)
+    # A pass asks several times; what a spec is rendered to is rendered once.
+    _rendered: dict[str, RevisionTemplates] = field(default_factory=dict)
 
-    def engines(self, revision: str) -> Sealed:
-        """Give what a revision's engines are made from."""
-        kept = self._kept_engines(revision) or self._rendered.get(revision)
-        if kept is None:
-            kept = self._rendered[revision] = sealed_engines(
-                self.owner, revision, self.installation.registrar_image
-            )
-        return kept
-
-    def of_wish(self, revision: str) -> tuple[Sealed, Sealed]:
+    def asked(self, revision: str) -> RevisionTemplates:
         """Give the templates of engines and routers that the spec asks for."""
-        kept = self.world.sealed(router_name(self.owner))
-        image = self.installation.registrar_image
-        router = kept or sealed_router(self.owner, revision, image)
-        return self.engines(revision), router
+        if revision not in self._rendered:
+            image = self.installation.registrar_image
+            engines = self.world.sealed(engines_name(self.owner, revision))
+            router = self.world.sealed(router_name(self.owner))
+            self._rendered[revision] = RevisionTemplates(
+                engines or sealed_engines(self.owner, revision, image),
+                router or sealed_router(self.owner, revision, image),
+            )
+        return self._rendered[revision]
 
-    def kept(self, revision: str) -> tuple[Sealed, Sealed] | None:
+    def kept(self, revision: str) -> RevisionTemplates | None:
         """Give those of a revision as it ran last, whatever the spec asks for by now."""
-        engines = self._kept_engines(revision)
-        routers = [s for s in self.world.seals() if s.of_router and s.revision == revision]
-        return None if engines is None or not routers else (engines, routers[0])
+        engines = self.world.sealed(engines_name(self.owner, revision))
+        router = self._kept_router(revision)
+        return None if engines is None or router is None else RevisionTemplates(engines, router)
 
-    def _kept_engines(self, revision: str) -> Sealed | None:
-        return self.world.sealed(engines_name(self.owner, revision))
+    def _kept_router(self, revision: str) -> Sealed | None:
+        """Give the routers' template that was applied last, of several that are stored."""
+        stored = [s for s in self.world.seals() if s.of_router and s.revision == revision]
+        recorded = {entry.name: entry.router_template for entry in self.status.revisions}
+        named = [seal for seal in stored if seal.name == recorded.get(revision)]
+        # Before 0.2.0 no name was recorded.
+        return next(iter(named or stored), None)
 
 
 def allowed(owner: Owner, kept: Sealed, counts: Mapping[Role, int], policy: Policy) -> bool:

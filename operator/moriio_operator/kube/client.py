@@ -147,10 +147,18 @@ class Kube:
             "create", kind, "POST", path, query, json.dumps(obj), content_type=_YAML
         )
 
-    async def apply(self, obj: Object, manager: str, subresource: str | None = None) -> Object:
+    async def apply(
+        self,
+        obj: Object,
+        manager: str,
+        subresource: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Object:
         """Apply an object server-side, taking over fields that others hold.
 
-        A `metadata.resourceVersion` in the object is a precondition.
+        A `metadata.resourceVersion` in the object is a precondition. With `dry_run` the server
+        checks everything and stores nothing.
 
         Raises:
             ConflictError: the precondition does not hold.
@@ -158,6 +166,8 @@ class Kube:
         kind = kind_of(obj)
         metadata = obj["metadata"]
         query = {"fieldManager": manager, "fieldValidation": "Strict", "force": "true"}
+        if dry_run:
+            query["dryRun"] = "All"
         path = kind.path(metadata["namespace"], metadata["name"], subresource)
         return await self._call("apply", kind, "PATCH", path, query, obj, content_type=_APPLY)
 

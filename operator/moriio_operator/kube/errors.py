@@ -5,6 +5,8 @@ The official client raises nothing on a 4xx answer of a raw call, so the mapping
 
 from __future__ import annotations
 
+import re
+from enum import StrEnum
 from typing import Any
 
 
@@ -66,3 +68,42 @@ def from_status(status: int, body: dict[str, Any]) -> ApiError:
     if reason == "AlreadyExists":
         kind = AlreadyExistsError
     return kind(status, reason, str(body.get("message") or ""))
+
+
+class AdmissionVerdict(StrEnum):
+    """What admission has against an object, as opposed to trouble of the API server itself."""
+
+    INVALID = "Invalid"
+    OVER_QUOTA = "OverQuota"
+    POD_SECURITY = "PodSecurity"
+    DENIED = "Denied"
+    # An admission webhook that must answer does not.
+    WEBHOOK_FAILED = "WebhookFailed"
+
+
+# The authorizer's words; an API server that starts says so of rights that it grants a moment later.
+_UNAUTHORIZED = re.compile(r'User "[^"]*" cannot \w+ resource')
+
+
+def admission_verdict(error: ApiError) -> AdmissionVerdict | None:
+    """Tell whether admission refused an object, and why; None for any other failure.
+
+    Source: kube-apiserver 1.35. Status 500 stands for webhooks that fail, and as well for etcd that
+    has no leader; 403 for admission, and as well for the authorizer.
+    """
+    message = error.message
+    if isinstance(error, InvalidError):
+        return AdmissionVerdict.INVALID
+    if "denied the request" in message:
+        return AdmissionVerdict.DENIED  # a webhook, which may choose any status
+    if error.status == 500 and "failed calling webhook" in message:
+        return AdmissionVerdict.WEBHOOK_FAILED
+    if not isinstance(error, ForbiddenError) or _UNAUTHORIZED.search(message):
+        return None
+    if "exceeded quota" in message:
+        return AdmissionVerdict.OVER_QUOTA
+    return (
+        AdmissionVerdict.POD_SECURITY
+        if "violates PodSecurity" in message
+        else AdmissionVerdict.DENIED
+    )

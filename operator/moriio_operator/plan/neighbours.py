@@ -10,10 +10,13 @@ no node has yet gives way here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from moriio_operator.api.status import EngineState
 from moriio_operator.observe.engine import Engine, of_doubled_ports
+
+# Longer than two processes can both believe to lead, with their requests under way.
+_HANDOVER = timedelta(seconds=120)
 
 
 def without_doubles(engines: Sequence[Engine], neighbours: Sequence[Engine]) -> list[Engine]:
@@ -21,9 +24,13 @@ def without_doubles(engines: Sequence[Engine], neighbours: Sequence[Engine]) -> 
     return [_judged(engine, [*engines, *neighbours]) for engine in engines]
 
 
-def unplaced(engines: Iterable[Engine]) -> bool:
-    """Tell whether an engine waits for a node on the host network."""
-    return any(_waits(engine) for engine in engines)
+def unplaced(engines: Iterable[Engine], now: datetime) -> bool:
+    """Tell whether an engine on the host network is young and waits for a node.
+
+    One that has waited for longer was given its ports by a process that has long since been seen to
+    by all others, so none of them has given out the same.
+    """
+    return any(_waits(engine) and _is_young(engine, now) for engine in engines)
 
 
 def _judged(engine: Engine, others: Sequence[Engine]) -> Engine:
@@ -37,6 +44,10 @@ def _judged(engine: Engine, others: Sequence[Engine]) -> Engine:
 
 def _waits(engine: Engine) -> bool:
     return engine.host_network and engine.node is None and engine.state is EngineState.PENDING
+
+
+def _is_young(engine: Engine, now: datetime) -> bool:
+    return engine.created is None or abs(now - engine.created) <= _HANDOVER
 
 
 def _precedes(other: Engine, engine: Engine) -> bool:

@@ -6,7 +6,7 @@ what it waits for, what to do. `Ready` is true only if a client's request would 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -17,8 +17,9 @@ from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.facts.versions import OLDEST
 from moriio_operator.observe.engine import Engine
 from moriio_operator.observe.failure import HOST_PORT_TAKEN, PORT_IN_USE
-from moriio_operator.plan import backoff
-from moriio_operator.plan.engines import EnginePlan, Failures
+from moriio_operator.plan.crashes import Failures, delay_s
+from moriio_operator.plan.decision import Decision, Freeze, Keep
+from moriio_operator.plan.step import Step
 from moriio_operator.stack.vllm_moriio.compatibility import Assessment
 
 _LONGEST = 4096
@@ -79,17 +80,24 @@ def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verd
     return Verdict(kind, "True", "Checked", text)
 
 
-def ports_allocated(plan: EnginePlan, engines: Sequence[Engine], remedy: str) -> Verdict:
+def ports_allocated(
+    step: Step,
+    engines: Sequence[Engine],
+    desired: Mapping[Role, int],
+    failures: Mapping[Role, Failures],
+    remedy: str,
+) -> Verdict:
     """Say whether every engine has a block of ports that is its own; `remedy` makes more room."""
     kind = ConditionType.PORTS_ALLOCATED
-    held = sum(1 for engine in engines if not engine.leaves) + len(plan.births)
-    wanted = sum(count for _, count in plan.desired)
-    if plan.exhausted:
-        text = f"{held} of {wanted} engines have ports: {plan.exhausted}; {remedy}"
+    held = sum(1 for engine in engines if not engine.leaves) + len(step.creations)
+    wanted = sum(desired.values())
+    if step.exhausted:
+        text = f"{held} of {wanted} engines have ports: {step.exhausted}; {remedy}"
         return Verdict(kind, "False", "PortsExhausted", text)
-    for role, failures in plan.failures:
-        last = failures.last
-        if last is not None and last.reason in _PORT_TROUBLE and not _past(plan, engines, role):
+    for role, record in failures.items():
+        last = record.last
+        taken = last is not None and last.reason in _PORT_TROUBLE
+        if last is not None and taken and not _past(engines, role, desired[role]):
             text = (
                 f"the ports that {last.pod} was given are taken by others; a {role.value} engine "
                 f"with other ports follows; should they all be, free some, or {remedy}: "
@@ -104,10 +112,10 @@ def ports_allocated(plan: EnginePlan, engines: Sequence[Engine], remedy: str) ->
     return Verdict(kind, "True", "Allocated", "every engine has its block")
 
 
-def _past(plan: EnginePlan, engines: Sequence[Engine], role: Role) -> bool:
+def _past(engines: Sequence[Engine], role: Role, desired: int) -> bool:
     """Tell whether engines of a role have got as far as only those do whose ports are theirs."""
     placed = sum(1 for engine in engines if engine.role is role and engine.state in _PLACED)
-    return placed >= plan.desired_of(role)
+    return placed >= desired
 
 
 def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Failures) -> Verdict:
@@ -120,7 +128,7 @@ def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Fa
     count = f"{ready} of {desired} engines serve"
     if failures.last is not None:
         last = failures.last
-        wait = backoff.delay_s(failures.count)
+        wait = delay_s(failures.count)
         text = f"{last.pod} ended ({last.reason}): {last.message}"
         again = f"; {failures.count} in a row, the next starts {wait} s after the last" * (wait > 0)
         stuck = "".join(f"; {_stuck(e)}" for e in _troubled(mine)[:1])
@@ -173,12 +181,17 @@ def router_ready(
 
 
 def progressing(
-    plan: EnginePlan, engines: Sequence[Engine], now: datetime, *, settled: bool
+    decision: Decision, step: Step, engines: Sequence[Engine], now: datetime, *, settled: bool
 ) -> Verdict:
     """Say whether something is under way, and what."""
-    kind = ConditionType.PROGRESSING
-    if plan.draining:
-        late = sorted(e.pod for e in engines if e.outlives_its_grace(now))
+    kind, course = ConditionType.PROGRESSING, step.course
+    if isinstance(decision, Freeze):
+        text = "nothing is changed until the spec is accepted; see the condition Accepted"
+        return Verdict(kind, "False", "NotAccepted", text)
+    revision = decision.target.revision
+    if course.waits:
+        old = [engine for engine in engines if engine.revision != revision]
+        late = sorted(engine.pod for engine in old if engine.outlives_its_grace(now))
         if late:
             return Verdict(
                 kind,
@@ -187,26 +200,26 @@ def progressing(
                 f"{', '.join(late)} should have ended by now, so the node is out of reach: once it "
                 "is known to be dead, delete the Node, or the pod with --force",
             )
-        left = ", ".join(sorted(e.pod for e in engines))
+        left = ", ".join(sorted(engine.pod for engine in old))
         return Verdict(
             kind,
             "True",
             "DrainingOldRevision",
-            f"the spec changed to revision {plan.revision}, which needs new engines; those of "
-            f"revision {plan.serving} finish their requests first: {left}",
+            f"the spec changed to revision {revision}, which needs new engines; those of "
+            f"revision {course.client} finish their requests first: {left}",
         )
+    if isinstance(decision, Keep):
+        text = (
+            "nothing new is started until the spec is accepted, and what runs is kept; see the "
+            "condition Accepted"
+        )
+        return Verdict(kind, "False", "NotAccepted", text)
     if settled:
-        return Verdict(kind, "False", "Settled", f"revision {plan.revision} is complete")
-    return Verdict(kind, "True", "StartingEngines", f"revision {plan.revision} is being completed")
-
-
-def halted() -> Verdict:
-    """Say that nothing new is under way, because the spec is not acted on."""
-    text = (
-        "nothing new is started until the spec is accepted, and what runs is kept; see the "
-        "condition Accepted"
-    )
-    return Verdict(ConditionType.PROGRESSING, "False", "NotAccepted", text)
+        return Verdict(kind, "False", "Settled", f"revision {revision} is complete")
+    text = f"revision {revision} is being completed"
+    if decision.problems:
+        text += ", apart from what is refused of it; see the condition Accepted"
+    return Verdict(kind, "True", "StartingEngines", text)
 
 
 def ready(roles: Sequence[Verdict], router: Verdict, engines: Sequence[Engine]) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -17,7 +17,7 @@ _NOTE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class EventRecord:
     """One thing to tell."""
 
     type: Literal["Normal", "Warning"]
@@ -26,14 +26,14 @@ class Happening:
     note: str
 
 
-def of_transitions(old: Status, new: Status) -> Iterator[Happening]:
+def of_transitions(old: Status, new: Status) -> Iterator[EventRecord]:
     """Tell which conditions changed their status, or why a spec is refused now."""
     before = {condition.type: condition for condition in old.conditions}
     for condition in new.conditions:
         if _changed(before.get(condition.type), condition):
             # Progressing=True and everything else=True are good news.
             good = condition.status == "True" or condition.type == ConditionType.PROGRESSING
-            yield Happening(
+            yield EventRecord(
                 "Normal" if good else "Warning",
                 condition.reason,
                 "Reconcile",
@@ -50,12 +50,11 @@ def _changed(before: Condition | None, now: Condition) -> bool:
     return now.type == ConditionType.ACCEPTED and before.message != now.message
 
 
-def of_ends(ended: Sequence[Engine]) -> Iterator[Happening]:
-    """Tell which engines ended, and with what words."""
-    for engine in ended:
-        reason = engine.trouble.reason if engine.trouble else "Ended"
-        message = engine.trouble.message if engine.trouble else ""
-        yield Happening("Warning", "EngineEnded", "Replace", f"{engine.pod}: {reason}: {message}")
+def of_end(engine: Engine) -> EventRecord:
+    """Report an engine that ended, and what it wrote last."""
+    reason = engine.trouble.reason if engine.trouble else "Ended"
+    message = engine.trouble.message if engine.trouble else ""
+    return EventRecord("Warning", "EngineEnded", "Replace", f"{engine.pod}: {reason}: {message}")
 
 
 def _cut(note: str) -> str:
@@ -65,7 +64,7 @@ def _cut(note: str) -> str:
     return data[: _NOTE_BYTES - 3].decode(errors="ignore") + "..."
 
 
-def event(resource: dict[str, Any], happening: Happening, now: datetime) -> dict[str, Any]:
+def event(resource: dict[str, Any], record: EventRecord, now: datetime) -> dict[str, Any]:
     """Make the Event object; its name is random, so no two collide."""
     metadata = resource["metadata"]
     return {
@@ -78,10 +77,10 @@ def event(resource: dict[str, Any], happening: Happening, now: datetime) -> dict
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": f"{names.GROUP}/{names.MANAGED_BY}",
         "reportingInstance": names.MANAGED_BY,
-        "action": happening.action,
-        "reason": happening.reason,
-        "type": happening.type,
-        "note": _cut(happening.note),
+        "action": record.action,
+        "reason": record.reason,
+        "type": record.type,
+        "note": _cut(record.note),
         "regarding": {
             "apiVersion": names.API_VERSION,
             "kind": names.KIND,

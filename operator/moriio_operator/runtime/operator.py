@@ -21,7 +21,8 @@ from prometheus_client import CollectorRegistry
 from moriio_operator import __version__
 from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.build.children import Installation
-from moriio_operator.control.child_cache import Knowledge
+from moriio_operator.control.child_cache import ChildCache
+from moriio_operator.control.diagnosis import Diagnosis
 from moriio_operator.control.loop import Loop, resync
 from moriio_operator.control.queue import WorkQueue
 from moriio_operator.control.reconcile import Reconciler
@@ -47,7 +48,7 @@ async def run(settings: Settings) -> None:
     """
     stop, watching = asyncio.Event(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    queue, knowledge, registry = WorkQueue(), Knowledge(), CollectorRegistry()
+    queue, cache, registry = WorkQueue(), ChildCache(), CollectorRegistry()
     metrics = OperatorMetrics(registry, lambda: len(queue))
     kubeconfig = os.environ.get("KUBECONFIG")
     # Connections of its own, so that no pass holds up a renewal.
@@ -68,14 +69,14 @@ async def run(settings: Settings) -> None:
             await _until_one_ends(stop.wait(), elector.acquire())
             if stop.is_set():
                 return
-            loop = Loop(queue, _reconciler(kube, knowledge, settings), metrics.observe_pass)
+            loop = Loop(queue, _reconciler(kube, queue, cache, settings), metrics.observe_pass)
             await _until_one_ends(
                 stop.wait(),
                 _listen(stop, watching),
                 elector.keep(),
                 loop.run(settings.workers),
-                resync(kube, queue, knowledge, settings.namespaces, settings.resync_seconds),
-                _watch(kube, queue, knowledge, settings.namespaces, watching),
+                resync(kube, queue, cache, settings.namespaces, settings.resync_seconds),
+                _watch(kube, queue, cache, settings.namespaces, watching),
             )
     finally:
         asyncio.get_running_loop().set_exception_handler(_at_the_end)
@@ -110,7 +111,7 @@ def _identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def _reconciler(kube: Kube, knowledge: Knowledge, settings: Settings) -> Reconciler:
+def _reconciler(kube: Kube, queue: WorkQueue, cache: ChildCache, settings: Settings) -> Reconciler:
     role = settings.registrar_role
     return Reconciler(
         kube=kube,
@@ -118,15 +119,16 @@ def _reconciler(kube: Kube, knowledge: Knowledge, settings: Settings) -> Reconci
         installation=Installation(settings.registrar_image, role.kind, role.name),
         ports=settings.ports.range(),
         now=lambda: datetime.now(UTC),
+        diagnosis=Diagnosis(kube, queue.add),
         namespaces=settings.namespaces,
-        knowledge=knowledge,
+        cache=cache,
     )
 
 
 async def _watch(
     kube: Kube,
     queue: WorkQueue,
-    knowledge: Knowledge,
+    cache: ChildCache,
     namespaces: list[str],
     watching: asyncio.Event,
 ) -> None:
@@ -134,7 +136,7 @@ async def _watch(
     while not await _serves(kube):
         log.warning("waiting for the CRD", kind=PDDEPLOYMENT.kind)
         await asyncio.sleep(_CRD_RETRY_S)
-    await source.run(queue.add, knowledge.hear, namespaces, watching)
+    await source.run(queue.add, cache.invalidate, namespaces, watching)
 
 
 async def _serves(kube: Kube) -> bool:

@@ -16,7 +16,7 @@ import kopf
 
 from moriio_operator.api import names
 from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
-from moriio_operator.control.child_cache import Sighting
+from moriio_operator.control.child_cache import ObservedVersion
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import WATCH_S
@@ -25,7 +25,7 @@ from moriio_operator.kube.owners import controller
 
 Enqueue = Callable[[Key], None]
 # Told of a child's state; tells whether that is news.
-Hear = Callable[[Key, Sighting], bool]
+Invalidate = Callable[[Key, ObservedVersion], bool]
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -87,7 +87,7 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _registry(enqueue: Enqueue, hear: Hear) -> kopf.OperatorRegistry:
+def _registry(enqueue: Enqueue, invalidate: Invalidate) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     # What was seen last of each object, by uid. A status write changes none of it: without this
@@ -124,7 +124,9 @@ def _registry(enqueue: Enqueue, hear: Hear) -> kopf.OperatorRegistry:
             version = None if type == "DELETED" else meta.get("resourceVersion")
             for owner in _owners(labels, meta):
                 key = Key(namespace or "", owner)
-                if kind is kinds.POD or hear(key, Sighting(kind.kind, name, uid, version)):
+                if kind is kinds.POD or invalidate(
+                    key, ObservedVersion(kind.kind, name, uid, version)
+                ):
                     enqueue(key)
 
         return handle
@@ -170,10 +172,12 @@ def _login(**kwargs: Any) -> kopf.ConnectionInfo | None:
     )
 
 
-async def run(enqueue: Enqueue, hear: Hear, namespaces: list[str], ready: asyncio.Event) -> None:
+async def run(
+    enqueue: Enqueue, invalidate: Invalidate, namespaces: list[str], ready: asyncio.Event
+) -> None:
     """Watch until the process is told to stop; returning or raising ends the process."""
     await kopf.operator(
-        registry=_registry(enqueue, hear),
+        registry=_registry(enqueue, invalidate),
         settings=_settings(),
         namespaces=namespaces,
         clusterwide=not namespaces,

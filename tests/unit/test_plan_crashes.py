@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moriio_operator.plan import backoff
+from moriio_operator.plan import crashes
+from moriio_operator.plan.crashes import Failures
 
 from unit.samples import NOW, later
 
@@ -15,53 +16,53 @@ from unit.samples import NOW, later
     [(0, 0), (1, 0), (2, 10), (3, 20), (4, 40), (5, 80), (6, 160), (7, 300), (8, 300)],
 )
 def test_delays(failures: int, seconds: int) -> None:
-    assert backoff.delay_s(failures) == seconds
+    assert crashes.delay_s(failures) == seconds
 
 
 @given(st.integers(0, 10**9))
 def test_delays_never_shrink_and_are_bounded(failures: int) -> None:
-    assert backoff.delay_s(failures) <= backoff.delay_s(failures + 1) <= backoff.LONGEST_S
+    assert crashes.delay_s(failures) <= crashes.delay_s(failures + 1) <= crashes.LONGEST_S
 
 
 def test_the_first_end_counts_one() -> None:
-    assert backoff.count(0, None, NOW) == 1
+    assert crashes.counted(0, None, NOW) == 1
 
 
 def test_an_end_soon_after_another_counts_one_more() -> None:
-    assert backoff.count(3, NOW, later(backoff.FORGET_S)) == 4
+    assert crashes.counted(3, NOW, later(crashes.FORGET_S)) == 4
 
 
 def test_an_end_long_after_the_last_begins_anew() -> None:
-    assert backoff.count(3, NOW, later(backoff.FORGET_S + 1)) == 1
+    assert crashes.counted(3, NOW, later(crashes.FORGET_S + 1)) == 1
 
 
 def test_a_loop_of_ends_at_the_longest_delay_is_still_one_loop() -> None:
-    assert backoff.FORGET_S > backoff.LONGEST_S
+    assert crashes.FORGET_S > crashes.LONGEST_S
 
 
 @pytest.mark.parametrize(("passed", "left"), [(0, 20), (5, 15), (20, 0), (21, 0)])
 def test_what_remains(passed: int, left: int) -> None:
-    assert backoff.remaining_s(3, NOW, later(passed)) == left
+    assert crashes.remaining_s(Failures(3, NOW), later(passed)) == left
 
 
 def test_without_a_failure_nothing_remains() -> None:
-    assert backoff.remaining_s(0, None, NOW) == 0
+    assert crashes.remaining_s(Failures(0, None), NOW) == 0
 
 
 @given(st.integers(0, 20), st.integers(0, 10**6))
 def test_a_clock_that_went_back_never_makes_the_wait_longer(failures: int, back: int) -> None:
-    assert backoff.remaining_s(failures, later(back), NOW) <= backoff.delay_s(failures)
+    assert crashes.remaining_s(Failures(failures, later(back)), NOW) <= crashes.delay_s(failures)
 
 
 def test_an_end_in_the_near_future_is_one_of_the_loop() -> None:
     # The clock of the node that the operator was on ran a little fast.
-    assert backoff.count(3, later(backoff.FORGET_S), NOW) == 4
+    assert crashes.counted(3, later(crashes.FORGET_S), NOW) == 4
 
 
 def test_an_end_in_the_far_future_is_not_one_of_the_loop() -> None:
-    assert backoff.count(3, later(backoff.FORGET_S + 1), NOW) == 1
+    assert crashes.counted(3, later(crashes.FORGET_S + 1), NOW) == 1
 
 
 @pytest.mark.parametrize(("ahead", "left"), [(5, 15), (20, 0), (3600, 0)])
 def test_an_end_in_the_future_does_not_wait_until_the_clock_is_there(ahead: int, left: int) -> None:
-    assert backoff.remaining_s(3, later(ahead), NOW) == left
+    assert crashes.remaining_s(Failures(3, later(ahead)), NOW) == left

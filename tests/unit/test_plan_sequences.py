@@ -1,0 +1,174 @@
+"""Whole sequences: a deployment is played to rest, and every pass did exactly this to engines."""
+
+from __future__ import annotations
+
+import contextlib
+
+from moriio_operator.kube.objects import Object
+
+from unit.memory_kube import CrashError, MemoryKube
+from unit.passes import INVALID, dies, fresh, refuse, serving
+from unit.played import Operator
+from unit.samples import Json, laid_over, resource
+from unit.sequences import played
+
+IMAGE_2: Json = {"engine": {"image": "vllm:2"}}
+# The API server takes it and the operator refuses it.
+REFUSED: Json = {"podTemplate": {"spec": {"nodeName": "n1"}}}
+SIX: Json = {"prefill": {**REFUSED, "replicas": 6}, "decode": {**REFUSED, "replicas": 6}}
+
+
+def images(operator: Operator) -> set[str]:
+    pods = operator.kube.of_kind("Pod")
+    return {pod["spec"]["containers"][0]["image"] for pod in pods}
+
+
+async def test_a_new_deployment_gets_all_its_engines_at_once() -> None:
+    operator = fresh({"decode": {"replicas": 2}})
+    assert await played(operator) == ["+prefill-0 +decode-4 +decode-8"]
+
+
+async def test_a_change_of_counts_changes_each_role_alone() -> None:
+    operator = await serving({"decode": {"replicas": 2}})
+    operator.change({"prefill": {"replicas": 2}, "decode": {"replicas": 1}})
+    assert await played(operator) == ["-decode-8 +prefill-12"]
+
+
+async def test_an_update_stops_all_and_then_starts_all() -> None:
+    operator = await serving()
+    operator.change(IMAGE_2)
+    assert await played(operator) == ["-prefill-0 -decode-4", "+prefill-8 +decode-12"]
+
+
+async def test_a_change_that_is_taken_back_before_its_drain_is_over_comes_back_at_once() -> None:
+    operator = await serving()
+    operator.change(IMAGE_2)
+    await operator.step()
+    operator.change({"engine": {"image": "vllm:1"}})
+    assert await played(operator) == ["+prefill-8 +decode-12"]
+    assert images(operator) == {"vllm:1"}
+
+
+async def test_an_engine_that_fails_is_replaced_and_then_deleted() -> None:
+    operator = await serving()
+    dies(operator, "llm-decode-4")
+    assert await played(operator) == ["+decode-8 -decode-4"]
+
+
+async def test_a_refused_spec_on_top_of_a_drain_does_not_undo_the_change_before_it() -> None:
+    # Accepted: vllm:2 with one engine per role. While vllm:1 drains, a refused spec asks for six.
+    operator = await serving()
+    operator.change(IMAGE_2)
+    await operator.step()
+    operator.change(SIX)
+    assert await played(operator) == ["+prefill-8 +decode-12"]
+    assert images(operator) == {"vllm:2"}
+    assert {(role.name, role.desired) for role in operator.status.roles} == {
+        ("prefill", 1),
+        ("decode", 1),
+    }
+    assert operator.condition("Accepted").reason == "TemplateRefused"
+
+
+async def test_a_refused_spec_whose_drain_is_over_brings_back_the_counts_that_were_accepted() -> (
+    None
+):
+    operator = await serving({"decode": {"replicas": 2}})
+    operator.change(SIX)
+    dies(operator, "llm-decode-4")
+    assert await played(operator) == ["+decode-12 -decode-4"]
+    assert [role.desired for role in operator.status.roles] == [1, 2]
+
+
+async def test_of_a_status_that_does_not_read_in_one_place_the_rest_counts() -> None:
+    operator = await serving()
+    status = operator.kube.one("PDDeployment", "llm")["status"]
+    status["engines"][0]["state"] = "Levitating"
+    operator.change(SIX)
+    dies(operator, "llm-decode-4")
+    assert await played(operator) == ["+decode-8 -decode-4"]
+    assert [role.desired for role in operator.status.roles] == [1, 1]
+
+
+async def test_without_the_counts_that_were_accepted_a_refused_spec_changes_nothing() -> None:
+    operator = await serving()
+    operator.kube.one("PDDeployment", "llm")["status"]["roles"] = "gone"
+    operator.change(SIX)
+    dies(operator, "llm-decode-4")
+    assert await played(operator) == []
+    assert operator.status.roles == []
+    assert "6 engines" in operator.condition("PrefillReady").message
+
+
+async def test_a_router_that_the_next_revision_cannot_have_stops_nothing() -> None:
+    operator = await serving()
+
+    def new_router(obj: Object) -> bool:
+        return obj["kind"] == "Deployment" and "sgntrwxt" not in obj["metadata"]["name"]
+
+    operator.kube.refuse = refuse("rehearse", "Deployment", INVALID, new_router)
+    operator.change({**IMAGE_2, "router": {"resources": {"requests": {"cpu": "2"}}}})
+    assert await played(operator) == []
+    assert operator.condition("Accepted").reason == "ChildRefused"
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_webhook_that_takes_labels_off_engines_makes_none_of_them() -> None:
+    operator = fresh()
+    operator.kube.rewrite = without_role
+    assert await played(operator) == []
+    assert operator.condition("Accepted").reason == "EngineRewritten"
+    assert operator.status.port_cursor == 0
+
+
+async def test_a_webhook_that_renames_a_port_stops_nothing_that_serves() -> None:
+    operator = await serving()
+    operator.kube.rewrite = with_other_revision
+    operator.change(IMAGE_2)
+    assert await played(operator) == []
+    assert operator.condition("Accepted").reason == "EngineRewritten"
+    assert operator.condition("Ready").status == "True"
+
+
+def without_role(obj: Object) -> Object:
+    if obj["kind"] == "Pod":
+        del obj["metadata"]["labels"]["moriio.dev/role"]
+    return obj
+
+
+def with_other_revision(obj: Object) -> Object:
+    if obj["kind"] != "Pod":
+        return obj
+    changed: Object = laid_over(obj, {"metadata": {"labels": {"moriio.dev/revision": "x"}}})
+    return changed
+
+
+async def test_of_two_stored_router_templates_the_one_that_ran_counts() -> None:
+    operator = await serving()
+    (router,) = operator.kube.of_kind("Deployment")
+    for policy in ("Random", "RoundRobin", "PowerOfTwo", "ConsistentHash"):
+        # The template is stored, and its Deployment is refused.
+        operator.kube.refuse = refuse("apply", "Deployment", INVALID)
+        operator.change({"router": {"policy": policy}})
+        await operator.step()
+        operator.change({"router": {"policy": policy}, "decode": REFUSED})
+        operator.kube.refuse = lambda _verb, _obj: None
+        await operator.step()
+        (now,) = operator.kube.of_kind("Deployment")
+        assert now["spec"]["template"] == router["spec"]["template"]
+        operator.change({"router": {"policy": "CacheAware"}, "decode": {"podTemplate": None}})
+        await operator.settle()
+
+
+async def test_a_crash_before_any_write_of_an_update_ends_in_the_same_engines() -> None:
+    for write in range(1, 24):
+        operator = Operator(MemoryKube(resource()))
+        await played(operator)
+        operator.change(IMAGE_2)
+        operator.kube.crash_at(write, answered=True)
+        with contextlib.suppress(CrashError):
+            await played(operator)
+        operator.kube.crash_no_more()
+        await played(Operator(operator.kube))
+        assert images(operator) == {"vllm:2"}
+        assert len(operator.pods()) == 2
