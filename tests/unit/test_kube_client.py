@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes.aio.config import ConfigException
 from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube import client, kinds, wire
 from moriio_operator.kube.client import Kube
@@ -33,8 +34,8 @@ POD: Json = {
 
 
 def bare(name: str) -> Json:
-    """An item of a list, which comes without its kind."""
-    return {"metadata": {"name": name}}
+    """An object of a list, which comes without its kind."""
+    return {"metadata": {"name": name, "resourceVersion": "1"}}
 
 
 async def test_an_object_is_read() -> None:
@@ -208,7 +209,7 @@ async def test_events_come_whole_however_the_network_cut_them() -> None:
 
 
 async def test_an_event_may_be_longer_than_any_buffer() -> None:
-    big = {"metadata": {"name": "big"}, "data": "x" * 5_000_000}
+    big = {**bare("big"), "data": "x" * 5_000_000}
     events, _ = await watched(Stream([line("ADDED", big)], "ends"))
     assert events == [("ADDED", big)]
 
@@ -220,8 +221,48 @@ async def test_an_event_that_was_cut_off_is_not_taken_for_one() -> None:
 
 
 async def test_a_stream_that_breaks_is_an_error() -> None:
-    with pytest.raises(Exception, match=r"(?i)payload|closed|reset"):
+    with pytest.raises(UnreachableError, match=r"(?i)payload|closed|reset"):
         await watched(Stream([line("ADDED", bare("a"))], "breaks"))
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"no json\n", b"[]\n", b"1\n", b'{"type": "ADDED"}\n', b'{"type": "ADDED", "object": {}}\n',
+     b'{"type": "ERROR", "object": {"code": "x"}}\n'],
+)  # fmt: skip
+async def test_what_is_no_event_is_taken_for_a_broken_connection(garbage: bytes) -> None:
+    with pytest.raises(UnreachableError):
+        await watched(Stream([garbage]))
+
+
+async def test_a_watch_may_span_all_namespaces_and_select_by_fields() -> None:
+    api = ScriptedApi()
+    api.add(Stream([], "ends"))
+    async with serving(api) as kube:
+        assert [e async for e in kube.watch(kinds.POD, None, "", "5", "spec.nodeName=n")] == []
+    (call,) = api.calls
+    assert (call.path, call.query["fieldSelector"]) == ("/api/v1/pods", "spec.nodeName=n")
+    assert "labelSelector" not in call.query
+
+
+@pytest.mark.parametrize("body", ["<html>", {}, {"items": []}])
+async def test_a_list_that_is_none_is_no_answer(body: Any) -> None:
+    api = ScriptedApi()
+    api.add(Answer(body))
+    async with serving(api) as kube:
+        with pytest.raises(UnreachableError):
+            await kube.list(kinds.POD, "team")
+
+
+@pytest.mark.parametrize("trouble", [OSError("no token"), ConfigException("the token is empty")])
+async def test_a_token_that_cannot_be_read_is_no_answer(trouble: Exception) -> None:
+    async def fail(*_: Any) -> None:
+        raise trouble
+
+    async with serving(ScriptedApi()) as kube:
+        kube._api.update_params_for_auth = fail
+        with pytest.raises(UnreachableError, match="token"):
+            await kube.get(kinds.POD, "team", "p")
 
 
 EXPIRED: Json = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
@@ -248,7 +289,7 @@ async def test_a_silent_watch_is_taken_for_dead(monkeypatch: pytest.MonkeyPatch)
     watching = asyncio.create_task(watched(Stream([line("ADDED", bare("a"))])))
     done, _ = await asyncio.wait([watching], timeout=5)
     assert done
-    with pytest.raises(TimeoutError):
+    with pytest.raises(UnreachableError):
         watching.result()
 
 

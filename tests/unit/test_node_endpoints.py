@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moriio_operator.facts.terms import Mode, Role
-from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService, serving
+from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService, selector, serving
 from moriio_operator.stack.vllm_moriio.registration import Registration
 
 from unit.samples import Json, laid_over
@@ -32,6 +32,10 @@ def piece(*endpoints: Json, service: str = "llm-d", ports: dict[str, int] | None
 
 def found(*slices: Json, mode: Mode = Mode.READ) -> dict[str, Registration]:
     return serving(slices, SERVICES, mode)
+
+
+def test_the_slices_of_both_services_are_selected() -> None:
+    assert selector(SERVICES) == "kubernetes.io/service-name in (llm-d,llm-p)"
 
 
 def test_an_engine_that_serves_is_registered_with_its_own_ports() -> None:

@@ -75,7 +75,7 @@ class Watching:
 
 
 def event(kind: str, name: str) -> bytes:
-    return line(kind, {"metadata": {"name": name}})
+    return line(kind, {"metadata": {"name": name, "resourceVersion": "1"}})
 
 
 @pytest.mark.parametrize(

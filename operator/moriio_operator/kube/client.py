@@ -21,7 +21,7 @@ from moriio_operator.kube.errors import ExpiredError, NotFoundError, Unreachable
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, POD, Kind, kind_of
 from moriio_operator.kube.managed_fields import as_applied
 from moriio_operator.kube.objects import Object
-from moriio_operator.kube.wire import parse, read_whole, split_lines
+from moriio_operator.kube.wire import parse, parse_event, read_whole, split_lines
 
 # Told of every call: verb, kind, HTTP status (0 = no answer), seconds.
 CallObserver: TypeAlias = Callable[[str, str, int, float], None]
@@ -46,6 +46,12 @@ def _ignore(_verb: str, _kind: str, _status: int, _seconds: float) -> None:
 
 def _allow() -> None:
     """Let every write pass."""
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    """Give those parts of a query that select objects."""
+    given = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in given.items() if value}
 
 
 class Kube:
@@ -109,15 +115,15 @@ class Kube:
         `selector` is one of labels, `fields` one of those fields that the API server indexes.
         """
         items: list[Object] = []
-        query = {"limit": str(_PAGE)}
-        if selector:
-            query["labelSelector"] = selector
-        if fields:
-            query["fieldSelector"] = fields
+        query = {"limit": str(_PAGE), **_selectors(selector, fields)}
         while True:
             page = await self._call("list", kind, "GET", kind.path(namespace), query)
-            items += page["items"]
-            metadata = page["metadata"]
+            try:
+                items += page["items"]
+                metadata = page["metadata"]
+            except LookupError as error:
+                # An answer of 200 that is no list: of a proxy, say.
+                raise UnreachableError(error) from error
             if not metadata.get("continue"):
                 break
             query["continue"] = metadata["continue"]
@@ -236,31 +242,31 @@ class Kube:
         return data.decode(errors="replace")
 
     async def watch(
-        self, kind: Kind, namespace: str, selector: str, version: str
+        self, kind: Kind, namespace: str | None, selector: str, version: str, fields: str = ""
     ) -> AsyncIterator[tuple[str, Object]]:
         """Yield events from a resource version on, bookmarks included, until the server ends.
 
+        Selectors are those of `list`; without a namespace it spans all of them.
+
         Raises:
             ExpiredError: the version is too old; list again.
+            UnreachableError: the connection broke, fell silent, or carried something else.
+            ApiError: the API server refuses the watch, or ends it with another error.
         """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "labelSelector": selector,
             "resourceVersion": version,
             "timeoutSeconds": str(WATCH_S),
+            **_selectors(selector, fields),
         }
         path = kind.path(namespace)
         response = await self._send("watch", kind, "GET", path, query, None, _JSON, WATCH_S + 20)
         try:
             if response.status >= 400:
-                raise from_status(response.status, parse(await response.read()))
+                raise from_status(response.status, parse(await read_whole(response)))
             async for line in split_lines(response.response.content):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    code = int(event["object"].get("code", 500))
-                    raise from_status(code, event["object"])
-                yield event["type"], event["object"]
+                yield parse_event(line)
         finally:
             response.response.close()
 
@@ -297,8 +303,7 @@ class Kube:
         if method != "GET" and "dryRun" not in query:
             self._check_write()
         headers: dict[str, str] = {"Accept": f"{_JSON}, */*", "Content-Type": content_type}
-        # Refreshes the token of a pod's service account when it is due.
-        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        await self._authenticate(headers, path, method, body)
         url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
         started, status = time.monotonic(), 0
         try:
@@ -311,6 +316,16 @@ class Kube:
         finally:
             self._observe(verb, kind.kind, status, time.monotonic() - started)
         return response
+
+    async def _authenticate(
+        self, headers: dict[str, str], path: str, method: str, body: Any
+    ) -> None:
+        """Add the token; that of a pod's service account is read again when it is due."""
+        try:
+            await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        except (OSError, official_config.ConfigException) as error:
+            # The kubelet is about to write it anew.
+            raise UnreachableError(error) from error
 
 
 __all__ = ["CallObserver", "ExpiredError", "Kube", "Object", "WriteCheck"]

@@ -9,7 +9,8 @@ from typing import Any
 
 import aiohttp
 
-from moriio_operator.kube.errors import UnreachableError
+from moriio_operator.kube.errors import UnreachableError, from_status
+from moriio_operator.kube.objects import Object
 
 # Bookmarks come about once a minute.
 _SILENCE_S = 90
@@ -32,13 +33,40 @@ async def split_lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Split a watch into lines of any length; silence means that the connection is dead.
 
     Raises:
-        TimeoutError: nothing came for so long that even bookmarks are missing.
+        UnreachableError: the connection broke, or even bookmarks have not come for too long.
     """
     rest = b""
-    while chunk := await asyncio.wait_for(stream.readany(), _SILENCE_S):
+    while chunk := await _chunk(stream):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             yield line
+
+
+async def _chunk(stream: aiohttp.StreamReader) -> bytes:
+    try:
+        return await asyncio.wait_for(stream.readany(), _SILENCE_S)
+    except (aiohttp.ClientError, OSError) as error:
+        # A TimeoutError is an OSError.
+        raise UnreachableError(error) from error
+
+
+def parse_event(line: bytes) -> tuple[str, Object]:
+    """Read a line of a watch: the type of the event, and the object.
+
+    Raises:
+        UnreachableError: the line is no event; whatever answers there is not the API server.
+        ApiError: the event is an error, by its status.
+    """
+    try:
+        event = json.loads(line)
+        kind, obj = str(event["type"]), event["object"]
+        if kind == "ERROR":
+            raise from_status(int(obj.get("code", 500)), obj)
+        # Whoever follows a watch resumes from it.
+        str(obj["metadata"]["resourceVersion"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UnreachableError(error) from error
+    return kind, obj
 
 
 def parse(data: bytes) -> dict[str, Any]:

@@ -28,6 +28,11 @@ class RoleService:
     data: int = 1
 
 
+def selector(services: Iterable[str]) -> str:
+    """Select the EndpointSlices of these Services, by label."""
+    return f"{SERVICE_LABEL} in ({','.join(sorted(services))})"
+
+
 def serving(
     slices: Iterable[dict[str, Any]], services: Mapping[str, RoleService], mode: Mode
 ) -> dict[str, Registration]:

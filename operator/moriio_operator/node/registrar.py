@@ -16,10 +16,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from moriio_operator.facts.terms import Mode
 from moriio_operator.kube.client import Kube
-from moriio_operator.node.endpoints import RoleService, serving
+from moriio_operator.kube.kinds import ENDPOINT_SLICE
+from moriio_operator.kube.reflector import Reflector
+from moriio_operator.node.endpoints import RoleService, selector, serving
 from moriio_operator.node.handshake_probe import Inquiry
 from moriio_operator.node.registration_socket import Beacon
-from moriio_operator.node.slices import SliceWatch
 from moriio_operator.stack.vllm_moriio.description import DESCRIBED, Description, words
 from moriio_operator.stack.vllm_moriio.registration import Registration
 from moriio_operator.telemetry.server import serve
@@ -57,17 +58,17 @@ async def run(mode: Mode, router: str, port: int, services: Mapping[str, RoleSer
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     kube = await Kube.connect(os.environ.get("KUBECONFIG"))
-    watch = SliceWatch(kube, os.environ["POD_NAMESPACE"], services)
+    slices = Reflector(kube, ENDPOINT_SLICE, os.environ["POD_NAMESPACE"], labels=selector(services))
     beacon, inquiry = Beacon(router), Inquiry(_described)
 
     def ready() -> str | None:
-        if not watch.listed:
+        if not slices.listed:
             return "the EndpointSlices are not listed yet"
         return None if beacon.connected else f"not connected to the router at {router}"
 
     try:
         async with serve(port, registry, healthy=lambda: None, ready=ready):
-            await _until_stopped(watch, beacon, inquiry, mode, services, metrics)
+            await _until_stopped(slices, beacon, inquiry, mode, services, metrics)
     finally:
         await inquiry.close()
         beacon.close()
@@ -75,7 +76,7 @@ async def run(mode: Mode, router: str, port: int, services: Mapping[str, RoleSer
 
 
 async def _until_stopped(
-    watch: SliceWatch,
+    slices: Reflector,
     beacon: Beacon,
     inquiry: Inquiry,
     mode: Mode,
@@ -87,9 +88,9 @@ async def _until_stopped(
     parts = [
         asyncio.create_task(part)
         for part in (
-            watch.run(),
+            slices.run(),
             beacon.watch(),
-            _beat(watch, beacon, inquiry, mode, services, metrics),
+            _beat(slices, beacon, inquiry, mode, services, metrics),
             stop.wait(),
         )
     ]
@@ -102,7 +103,7 @@ async def _until_stopped(
 
 
 async def _beat(
-    watch: SliceWatch,
+    slices: Reflector,
     beacon: Beacon,
     inquiry: Inquiry,
     mode: Mode,
@@ -111,7 +112,7 @@ async def _beat(
 ) -> None:
     known: dict[str, Registration] = {}
     while True:
-        engines = serving(watch.slices(), services, mode)
+        engines = serving(slices.objects(), services, mode)
         _tell(known, engines)
         inquiry.about(engines)
         known = engines
