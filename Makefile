@@ -18,7 +18,6 @@ CONFIG := operator/pyproject.toml
 PYTEST := $(BIN)/pytest -c $(CONFIG) --rootdir=. -p no:cacheprovider
 # What is ours in Python.
 SOURCES := operator/moriio_operator tests images
-CRD := moriio.dev_pddeployments.yaml
 
 ##@ Try it
 .PHONY: demo demo-down

@@ -29,7 +29,7 @@ _IDLE_RESYNC_S = 10
 _RESYNC_S = 300
 _QUIET_S = 5.0
 _SETTLE_S = 600
-_CRD = Path(__file__).resolve().parents[2] / "crds/moriio.dev_pddeployments.yaml"
+_CRDS = str(Path(__file__).resolve().parents[2] / "crds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class Bench:
         bed.play_nodes(shape.nodes, closed=False)
         # Routers cannot be told where to go, and shall be played as well.
         bed.kubectl("cordon", *bed.node_names)
-        bed.kubectl("apply", "--server-side", "-f", str(_CRD))
-        bed.kubectl("wait", "--for=condition=Established", f"crd/{names.PLURAL}.{names.GROUP}")
+        bed.kubectl("apply", "--server-side", "-f", _CRDS)
+        bed.kubectl("wait", "--for=condition=Established", "-f", _CRDS)
         self.bed, self.shape, self.folder = bed, shape, folder
         self.kubeconfigs = subject.admit(bed, folder)
         self.ledger = Ledger(bed.audit_log)

@@ -23,7 +23,6 @@ from chart.rendering import (
     container_of,
     given,
     of_kind,
-    one,
     rights_of,
     rights_on,
     settings_of,
@@ -203,21 +202,27 @@ def test_a_bound_on_gpus_can_be_lifted_again(render: Render) -> None:
     assert settings_of(lifted).policy.max_gpus is None
 
 
-def test_the_definition_passes_through_unchanged(render: Render) -> None:
-    definition = one(render(), "CustomResourceDefinition")
-    added = {key: definition["metadata"].pop(key) for key in ("labels", "annotations")}
+def test_the_definitions_pass_through_unchanged(render: Render) -> None:
+    definitions = of_kind(render(), "CustomResourceDefinition")
+    added = [
+        {key: definition["metadata"].pop(key) for key in ("labels", "annotations")}
+        for definition in definitions
+    ]
 
-    assert definition == crd.definition()
-    assert added["annotations"] == {"helm.sh/resource-policy": "keep"}
-
-
-def test_the_definition_goes_with_the_release_only_when_told(render: Render) -> None:
-    definition = one(render("--set", "crds.keep=false"), "CustomResourceDefinition")
-
-    assert "annotations" not in definition["metadata"]
+    assert definitions == [crd.definition(resource) for resource in crd.RESOURCES]
+    for labels_and_annotations in added:
+        assert labels_and_annotations["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-def test_the_definition_can_be_left_out(render: Render) -> None:
+def test_the_definitions_go_with_the_release_only_when_told(render: Render) -> None:
+    definitions = of_kind(render("--set", "crds.keep=false"), "CustomResourceDefinition")
+
+    assert len(definitions) == len(crd.RESOURCES)
+    for definition in definitions:
+        assert "annotations" not in definition["metadata"]
+
+
+def test_the_definitions_can_be_left_out(render: Render) -> None:
     assert of_kind(render("--set", "crds.install=false"), "CustomResourceDefinition") == []
 
 

@@ -1,4 +1,4 @@
-"""`python -m generate [--check]`: the CRD, two pages, two files of the chart.
+"""`python -m generate [--check]`: the CRDs, two pages, two files of the chart.
 
 Each file is a pure function of the models or of the chart's values, so the check is a comparison of
 bytes.
@@ -15,15 +15,17 @@ from generate import chart_readme, chart_schema, compatibility, reference
 from generate.chart_values import CHART
 
 ROOT = Path(__file__).parents[2]
-CRD_FILE = "moriio.dev_pddeployments.yaml"
 
 
 def files() -> dict[Path, str]:
     """Give every generated file with its text."""
-    definition = crd.render()
+    folders = (ROOT / "crds", CHART / "files")
     return {
-        ROOT / "crds" / CRD_FILE: definition,
-        CHART / "files" / CRD_FILE: definition,
+        **{
+            folder / resource.file: crd.render(resource)
+            for folder in folders
+            for resource in crd.RESOURCES
+        },
         CHART / "values.schema.json": chart_schema.render(),
         CHART / "README.md": chart_readme.render(),
         ROOT / "docs/reference.md": reference.render(),

@@ -1,4 +1,4 @@
-"""The reference of the custom resource in Markdown, from the CRD's own schema."""
+"""The reference of the custom resources in Markdown, from the CRDs' own schemas."""
 
 from __future__ import annotations
 
@@ -15,32 +15,46 @@ _HEAD = f"""# Reference: {names.KIND}
 required. A rule is checked when the object is applied.
 
 """
+_REPORT = f"""
+## {names.REPORT_KIND}
+
+`apiVersion: {names.API_VERSION}`, `kind: {names.REPORT_KIND}`, short name `pdr`. A router pod
+writes one under its own name, with what its engines report of themselves; the label
+`{names.LABEL_DEPLOYMENT}` names the {names.KIND}. Nobody else writes it, and it ends with its pod.
+
+"""
+_TABLE = "| field | type | description |\n| --- | --- | --- |\n"
 
 
 def render() -> str:
     """Give the file's text."""
-    definition = crd.definition()
-    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = _schema(crd.DEPLOYMENT)
     parts = [_HEAD]
     for section in ("spec", "status"):
-        parts.append(f"## {section}\n\n| field | type | description |\n| --- | --- | --- |\n")
-        parts += _rows(schema["properties"][section], f"{section}")
+        parts.append(f"## {section}\n\n{_TABLE}")
+        parts += _rows(schema["properties"][section], f"{section}.")
         parts.append("\n")
     rules = list(_rules(schema, "metadata and spec"))
     parts.append("## Rules\n\n| where | message |\n| --- | --- |\n")
     parts += [f"| {path} | {_cell(text)} |\n" for path, text in rules]
-    return "".join(parts)
+    return "".join([*parts, _REPORT, _TABLE, *_rows(_schema(crd.REPORT), "")])
 
 
-def _rows(schema: dict[str, Any], path: str) -> Iterator[str]:
+def _schema(resource: crd.CustomResource) -> dict[str, Any]:
+    (version,) = crd.definition(resource)["spec"]["versions"]
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _rows(schema: dict[str, Any], above: str) -> Iterator[str]:
     required = schema.get("required", [])
     for name, field in schema.get("properties", {}).items():
-        where = f"{path}.{name}"
+        where = f"{above}{name}"
         shown = f"**{where}**" if name in required else where
         yield f"| {shown} | {_type(field)} | {_cell(_description(field))} |\n"
         inner = field.get("items", field)
         suffix = "[]" if "items" in field else ""
-        yield from _rows(inner, where + suffix)
+        yield from _rows(inner, f"{where}{suffix}.")
 
 
 def _type(field: dict[str, Any]) -> str:

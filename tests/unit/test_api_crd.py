@@ -11,6 +11,7 @@ import pytest
 import yaml
 from moriio_operator.api import crd
 from moriio_operator.api.deployment import Spec
+from moriio_operator.api.report import ENGINES_MAX
 from moriio_operator.api.schema import VALIDATIONS
 from pydantic import BaseModel, Field
 
@@ -21,8 +22,8 @@ PRESERVE = "x-kubernetes-preserve-unknown-fields"
 LIST_KEYS = "x-kubernetes-list-map-keys"
 
 
-def schema() -> Json:
-    version: Json = crd.definition()["spec"]["versions"][0]
+def schema(resource: crd.CustomResource = crd.DEPLOYMENT) -> Json:
+    version: Json = crd.definition(resource)["spec"]["versions"][0]
     found: Json = version["schema"]["openAPIV3Schema"]
     return found
 
@@ -38,11 +39,19 @@ def nodes(node: Json, path: str = "") -> Iterator[tuple[str, Json]]:
         yield from nodes(node["additionalProperties"], f"{path}[*]")
 
 
-ALL = dict(nodes(schema()))
+REPORT = dict(nodes(schema(crd.REPORT)))
+# Of both kinds; no path is in both, save the root's.
+ALL = {**REPORT, **dict(nodes(schema()))}
 
 
 def test_the_schema_holds_what_a_user_writes() -> None:
     assert {".spec.model.servedName", ".spec.decode.args[]", ".status.engines[].node"} <= ALL.keys()
+
+
+def test_the_schema_of_a_report_holds_what_a_registrar_writes() -> None:
+    assert {".renewTime", ".engines[].podUID", ".engines[].recurrentState"} < REPORT.keys()
+    assert REPORT[".engines"]["maxItems"] == ENGINES_MAX
+    assert REPORT[".engines"][LIST_KEYS] == ["podUID"]
 
 
 def test_every_node_has_one_type() -> None:
@@ -93,11 +102,11 @@ def test_every_string_is_bounded() -> None:
     assert [p for p, node in texts.items() if not {"maxLength", "enum"} & node.keys()] == []
 
 
-def test_every_number_of_the_spec_is_bounded() -> None:
+def test_every_number_outside_of_the_status_is_bounded() -> None:
     numbers = {
         path: node
         for path, node in ALL.items()
-        if node.get("type") in ("integer", "number") and path.startswith(".spec")
+        if node.get("type") in ("integer", "number") and not path.startswith(".status")
     }
     assert numbers
     assert [p for p, node in numbers.items() if not {"minimum", "maximum"} <= node.keys()] == []
@@ -154,28 +163,46 @@ def test_the_api_server_fills_in_what_the_models_fill_in(spec: Json) -> None:
     assert stored == without_empty_lists(read)
 
 
-def test_the_committed_file_is_what_the_models_give() -> None:
-    assert (ROOT / "crds/moriio.dev_pddeployments.yaml").read_text() == crd.render()
+OF_EACH_KIND = pytest.mark.parametrize("resource", crd.RESOURCES, ids=lambda r: r.kind.kind)
 
 
-def test_the_rendered_file_is_the_definition_without_anchors() -> None:
-    text = crd.render()
-    assert yaml.safe_load(text) == crd.definition()
+@OF_EACH_KIND
+def test_the_committed_file_is_what_the_models_give(resource: crd.CustomResource) -> None:
+    assert (ROOT / "crds" / resource.file).read_text() == crd.render(resource)
+
+
+@OF_EACH_KIND
+def test_the_rendered_file_is_the_definition_without_anchors(resource: crd.CustomResource) -> None:
+    text = crd.render(resource)
+    assert yaml.safe_load(text) == crd.definition(resource)
     assert "&id" not in text
 
 
-def test_the_definition_serves_one_stored_version_with_a_status_of_its_own() -> None:
-    spec = crd.definition()["spec"]
+@pytest.mark.parametrize(
+    ("resource", "short", "subresources"),
+    [(crd.DEPLOYMENT, "pdd", {"status": {}}), (crd.REPORT, "pdr", None)],
+)
+def test_a_definition_serves_one_stored_version_under_a_short_name(
+    resource: crd.CustomResource, short: str, subresources: Json | None
+) -> None:
+    spec = crd.definition(resource)["spec"]
     (version,) = spec["versions"]
     assert (version["served"], version["storage"]) == (True, True)
-    assert version["subresources"] == {"status": {}}
-    assert spec["names"]["shortNames"] == ["pdd"]
+    assert version.get("subresources") == subresources
+    assert spec["names"]["shortNames"] == [short]
 
 
-def test_columns_point_at_fields_of_the_schema() -> None:
-    (version,) = crd.definition()["spec"]["versions"]
+@OF_EACH_KIND
+def test_columns_point_at_fields_of_the_schema(resource: crd.CustomResource) -> None:
+    (version,) = crd.definition(resource)["spec"]["versions"]
     paths = [column["jsonPath"] for column in version["additionalPrinterColumns"]]
-    assert [p for p in paths if "[" not in p and p not in ALL and ".metadata." not in p] == []
+    fields = dict(nodes(schema(resource)))
+    assert [p for p in paths if "[" not in p and p not in fields and ".metadata." not in p] == []
+
+
+def test_a_reports_column_names_its_deployment_by_the_label() -> None:
+    column = crd.definition(crd.REPORT)["spec"]["versions"][0]["additionalPrinterColumns"][0]
+    assert column["jsonPath"] == r".metadata.labels['moriio\.dev/deployment']"
 
 
 class Recursive(BaseModel):

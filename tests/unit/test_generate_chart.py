@@ -105,7 +105,7 @@ def test_the_table_has_a_row_for_every_value_in_the_order_of_the_file() -> None:
         "| `networkPolicy.apiServer.ports` | list of integers | `[443, 6443]` | Its ports",
         "| `nodeSelector` | map | `{}` | Node labels",
         "| `affinity` | object | `{}` | Affinity rules",
-        "| **crds** |  |  | The CustomResourceDefinition. |",
+        "| **crds** |  |  | The CustomResourceDefinitions. |",
     ],
 )
 def test_a_row_tells_type_default_and_description(row: str) -> None:

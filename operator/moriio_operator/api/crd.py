@@ -1,4 +1,4 @@
-"""Generate the structural CustomResourceDefinition from the pydantic models.
+"""Generate the structural CustomResourceDefinitions from the pydantic models.
 
 The models are the only source: `make generate` writes what this gives to `crds/` and the chart,
 and `make check` fails when the files differ. The walk turns pydantic's JSON schema into the subset
@@ -7,13 +7,17 @@ that Kubernetes calls structural, and refuses what has no structural form instea
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import PDDeployment
-from moriio_operator.api.schema import JsonSchema
+from moriio_operator.api.kinds import PDDEPLOYMENT, PDREPORT
+from moriio_operator.api.report import PDReport
+from moriio_operator.api.schema import ApiModel, JsonSchema
+from moriio_operator.kube.kinds import Kind
 
 # Words of JSON schema that say nothing to the API server.
 _DROPPED = ("title", "examples", "deprecated", "readOnly", "$defs", "additionalProperties")
@@ -93,43 +97,95 @@ def _column(name: str, path: str, description: str, kind: str = "string") -> Jso
     return {"name": name, "type": kind, "jsonPath": path, "description": description}
 
 
-def _columns() -> list[JsonSchema]:
-    ready = ".status.conditions[?(@.type=='Ready')].status"
-    return [
-        _column("Ready", ready, "Whether a request would be served now."),
+_READY = ".status.conditions[?(@.type=='Ready')].status"
+_CREATED = ".metadata.creationTimestamp"
+_LABEL = names.LABEL_DEPLOYMENT.replace(".", r"\.")
+
+
+@dataclass(frozen=True, slots=True)
+class CustomResource:
+    """A kind of ours: its model, and how kubectl shows it."""
+
+    kind: Kind
+    model: type[ApiModel]
+    short_name: str
+    categories: tuple[str, ...]
+    columns: tuple[JsonSchema, ...]
+    # Whether the status is written apart from all else.
+    has_status: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the CustomResourceDefinition."""
+        return f"{self.kind.plural}.{self.kind.group}"
+
+    @property
+    def file(self) -> str:
+        """Name of its file."""
+        return f"{self.kind.group}_{self.kind.plural}.yaml"
+
+
+DEPLOYMENT = CustomResource(
+    PDDEPLOYMENT,
+    PDDeployment,
+    "pdd",
+    ("all", "moriio"),
+    (
+        _column("Ready", _READY, "Whether a request would be served now."),
         _column("Mode", ".spec.connector.mode", "Which side moves the KV cache."),
         _column("Prefill", ".status.summary.prefill", "Ready and desired prefill engines."),
         _column("Decode", ".status.summary.decode", "Ready and desired decode engines."),
-        _column("Age", ".metadata.creationTimestamp", "Time since its creation.", "date"),
+        _column("Age", _CREATED, "Time since its creation.", "date"),
         _column("Reason", ".status.summary.reason", "Why it is not ready."),
-    ]
+    ),
+    has_status=True,
+)
+REPORT = CustomResource(
+    PDREPORT,
+    PDReport,
+    "pdr",
+    # Not among `all`: nobody but the operator reads it every day.
+    ("moriio",),
+    (
+        _column(
+            "Deployment",
+            f".metadata.labels['{_LABEL}']",
+            "The PDDeployment that it concerns.",
+        ),
+        _column("Renewed", ".renewTime", "Time since it was last written.", "date"),
+        _column("Age", _CREATED, "Time since its creation.", "date"),
+    ),
+    has_status=False,
+)
+RESOURCES = (DEPLOYMENT, REPORT)
 
 
-def definition() -> dict[str, Any]:
-    """Give the CustomResourceDefinition."""
-    schema = structural(PDDeployment.model_json_schema(by_alias=True))
+def definition(resource: CustomResource) -> dict[str, Any]:
+    """Give the CustomResourceDefinition of a kind."""
+    kind = resource.kind
+    schema = structural(resource.model.model_json_schema(by_alias=True))
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{names.PLURAL}.{names.GROUP}"},
+        "metadata": {"name": resource.name},
         "spec": {
-            "group": names.GROUP,
+            "group": kind.group,
             "scope": "Namespaced",
             "names": {
-                "kind": names.KIND,
-                "listKind": f"{names.KIND}List",
-                "plural": names.PLURAL,
-                "singular": names.KIND.lower(),
-                "shortNames": ["pdd"],
-                "categories": ["all", "moriio"],
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": kind.plural,
+                "singular": kind.kind.lower(),
+                "shortNames": [resource.short_name],
+                "categories": list(resource.categories),
             },
             "versions": [
                 {
-                    "name": names.VERSION,
+                    "name": kind.version,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": _columns(),
+                    **({"subresources": {"status": {}}} if resource.has_status else {}),
+                    "additionalPrinterColumns": list(resource.columns),
                     "schema": {"openAPIV3Schema": schema},
                 }
             ],
@@ -145,6 +201,6 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def render() -> str:
-    """Give the file's text."""
-    return HEADER + yaml.dump(definition(), Dumper=_Dumper, sort_keys=False, width=100)
+def render(resource: CustomResource) -> str:
+    """Give the text of a kind's file."""
+    return HEADER + yaml.dump(definition(resource), Dumper=_Dumper, sort_keys=False, width=100)

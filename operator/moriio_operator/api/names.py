@@ -13,9 +13,12 @@ VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "PDDeployment"
 PLURAL = "pddeployments"
+REPORT_KIND = "PDReport"
+REPORT_PLURAL = "pdreports"
 
 FIELD_MANAGER = "moriio-operator"
 STATUS_MANAGER = "moriio-operator-status"
+REGISTRAR_MANAGER = "moriio-registrar"
 
 LABEL_DEPLOYMENT = f"{GROUP}/deployment"
 LABEL_REVISION = f"{GROUP}/revision"

@@ -1,7 +1,7 @@
-"""A real API server with our CRD and without our chart: each test runs operators of its own.
+"""A real API server with our CRDs and without our chart: each test runs operators of its own.
 
 The chart's operator watches all namespaces and would interfere, so what is needed of the chart, the
-CRD alone, is here for the time of a module.
+CRDs alone, is here for the time of a module.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from bed.cache import REPO
 from bed.cluster import Bed
 from stage.installation import NAMESPACE, RELEASE
 
-_CRD = REPO / "crds/moriio.dev_pddeployments.yaml"
+_CRDS = str(REPO / "crds")
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(bed: Bed) -> Iterator[Path]:
-    """Give the admin's kubeconfig of a cluster that serves our kind."""
+    """Give the admin's kubeconfig of a cluster that serves our kinds."""
     installed = ("-n", NAMESPACE, "get", "deployment", RELEASE, "--ignore-not-found")
     assert not bed.kubectl(*installed), "the chart is installed: its operator acts here, too"
-    bed.kubectl("create", "-f", str(_CRD))
-    bed.kubectl("wait", "--for=condition=Established", "-f", str(_CRD), "--timeout=20s")
+    bed.kubectl("create", "-f", _CRDS)
+    bed.kubectl("wait", "--for=condition=Established", "-f", _CRDS, "--timeout=20s")
     yield bed.kubeconfig
-    bed.kubectl("delete", "-f", str(_CRD), "--timeout=60s")
+    bed.kubectl("delete", "-f", _CRDS, "--timeout=60s")
 
 
 @pytest.fixture

@@ -20,23 +20,22 @@ from stage.shape import OPERATOR_IMAGE
 RELEASE = "chart"
 NAME = "chart-moriio-operator"
 ACCOUNT = f"system:serviceaccount:{RELEASE_NAMESPACE}:{NAME}"
-DEFINITION = "pddeployments.moriio.dev"
-DEFINITION_FILE = "moriio.dev_pddeployments.yaml"
+DEFINITIONS = str(REPO / "crds")
 SCRAPER = {"role": "scraper"}
 REPOSITORY, _, TAG = OPERATOR_IMAGE.rpartition(":")
 
 
 @pytest.fixture(scope="module")
 def definition(ground: Bed) -> Iterator[Bed]:
-    """Give the ground with our own kind, whoever brought it."""
-    there = bool(ground.kubectl("get", "crd", DEFINITION, "--ignore-not-found"))
+    """Give the ground with our own kinds, whoever brought them."""
+    there = bool(ground.kubectl("get", "-f", DEFINITIONS, "--ignore-not-found"))
     if not there:
-        ground.kubectl("create", "-f", str(REPO / f"crds/{DEFINITION_FILE}"))
-        wait = ("wait", "--for=condition=Established", f"crd/{DEFINITION}", "--timeout=20s")
+        ground.kubectl("create", "-f", DEFINITIONS)
+        wait = ("wait", "--for=condition=Established", "-f", DEFINITIONS, "--timeout=20s")
         ground.kubectl(*wait)
     yield ground
     if not there:
-        ground.kubectl("delete", "crd", DEFINITION, "--timeout=60s")
+        ground.kubectl("delete", "-f", DEFINITIONS, "--timeout=60s")
 
 
 @pytest.fixture(scope="module")

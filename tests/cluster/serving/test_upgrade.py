@@ -159,7 +159,9 @@ def test_uninstalled_and_installed_again_the_operator_adopts_what_serves(
             "-n", NAMESPACE, "wait", "pod", "--all", "--for=delete", "--timeout=60s"
         )
         service.bed.helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
-        assert "pddeployments.moriio.dev" in service.bed.kubectl("get", "crd")
+        kept = service.bed.kubectl("get", "crd")
+        assert "pddeployments.moriio.dev" in kept
+        assert "pdreports.moriio.dev" in kept
         looked_at(service, lambda: reinstall(()))
         service.wait_settled(QUICK_S)
     assert uids(service) == before
