@@ -9,6 +9,7 @@ import pytest
 import yaml
 from bed.errors import BedError
 from moriio_operator.api import crd
+from moriio_operator.api.kinds import PDREPORT
 from moriio_operator.kube import kinds
 
 from chart.rendering import (
@@ -168,10 +169,13 @@ def test_the_operator_understands_its_settings(render: Render, options: tuple[st
         if role["metadata"]["name"] == settings.registrar_role.name
     ]
 
-    # A registrar reads the EndpointSlices of its namespace, and nothing else.
+    # A registrar reads the EndpointSlices of its namespace, and reports on them, and nothing else.
     assert len(roles) == max(1, len(settings.namespaces))
     for role in roles:
-        assert rights_of(role) == rights_on(kinds.ENDPOINT_SLICE, "list", "watch")
+        assert rights_of(role) == (
+            rights_on(kinds.ENDPOINT_SLICE, "list", "watch")
+            | rights_on(PDREPORT, "get", "create", "patch")
+        )
     assert settings.registrar_image == container_of(objects)["image"]
 
 

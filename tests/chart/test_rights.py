@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from moriio_operator.api.kinds import PDDEPLOYMENT
+from moriio_operator.api.kinds import PDDEPLOYMENT, PDREPORT
 from moriio_operator.kube import kinds
 
 from chart.rendering import (
@@ -29,6 +29,7 @@ def _wanted_of_the_operator(role_kind: str) -> set[tuple[str, str, str]]:
         rights_on(PDDEPLOYMENT, "get", "list", "watch")
         | rights_on(PDDEPLOYMENT, "patch", subresource="/status")
         | rights_on(PDDEPLOYMENT, "update", subresource="/finalizers")
+        | rights_on(PDREPORT, "list", "watch")
         | rights_on(kinds.POD, "list", "watch", "create", "delete")
         | rights_on(kinds.POD, "get", subresource="/log")
         | rights_on(kinds.EVENT, "create")
@@ -132,8 +133,11 @@ def test_users_who_view_may_read_and_users_who_administer_may_write(render: Rend
 
     assert _aggregates(view) == {"view"}
     assert _aggregates(admin) == {"admin"}
-    assert rights_of(view) == rights_on(PDDEPLOYMENT, "get", "list", "watch") | rights_on(
-        PDDEPLOYMENT, "get", "list", "watch", subresource="/status"
+    reads = ("get", "list", "watch")
+    assert rights_of(view) == (
+        rights_on(PDDEPLOYMENT, *reads)
+        | rights_on(PDDEPLOYMENT, *reads, subresource="/status")
+        | rights_on(PDREPORT, *reads)
     )
     assert rights_of(admin) == rights_on(
         PDDEPLOYMENT, "create", "update", "patch", "delete", "deletecollection"

@@ -1,4 +1,4 @@
-"""The registrar's messages, taken by the real router from our own beacon."""
+"""The registrar's messages, taken by the real router from our own socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from moriio_operator.facts import router as contract
 from moriio_operator.facts.terms import Mode, Role
-from moriio_operator.node.registration_socket import Beacon
+from moriio_operator.node.registration_socket import RegistrationSocket
 from moriio_operator.stack.vllm_moriio.registration import Registration, registration
 from unit.waiting import until
 
@@ -58,27 +58,27 @@ def engine(role: Role, mode: Mode, number: int, sizes: tuple[int, int]) -> Regis
 @asynccontextmanager
 async def registered(router: Router, messages: list[Registration]) -> AsyncIterator[None]:
     """Register as the registrar does, each second."""
-    beacon = Beacon(router.registration)
+    socket = RegistrationSocket(router.registration)
 
     async def beat() -> None:
         while True:
-            assert await beacon.send(messages) == len(messages)
+            assert await socket.send(messages) == len(messages)
             await asyncio.sleep(1)
 
-    watching = asyncio.create_task(beacon.watch())
+    watching = asyncio.create_task(socket.watch())
     try:
-        await until(lambda: beacon.connected)
+        await until(lambda: socket.connected)
         beating = asyncio.create_task(beat())
         yield
         assert not beating.done()
         beating.cancel()
     finally:
         watching.cancel()
-        beacon.close()
+        socket.close()
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-async def test_the_router_takes_every_engine_that_the_beacon_registers(
+async def test_the_router_takes_every_engine_that_our_socket_registers(
     router: Router, mode: Mode
 ) -> None:
     assert router.health() == 503

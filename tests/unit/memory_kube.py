@@ -165,10 +165,6 @@ class MemoryKube(Kube):
     async def own(self, kind: Kind, namespace: str, name: str, manager: str) -> None:
         """Take over nothing: fields have no owners here."""
 
-    async def log_head(self, namespace: str, pod: str, container: str, size: int) -> str:
-        """Give the beginning of what a test wrote there."""
-        return (await self.log_tail(namespace, pod, container, 10**6))[:size]
-
     async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
         """Give what a test wrote there; as from the API, the last lines only."""
         text = self.logs.get((namespace, pod, container))

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from moriio_operator.api import names
 from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.observe import observe
 from moriio_operator.control.reconcile import REFUSED_RETRY_S
@@ -236,6 +237,31 @@ async def test_a_crash_at_any_write_of_the_first_pass_leaves_no_double(
     assert roles == ["decode", "decode", "prefill"]
     serials = [int(name.rsplit("-", 1)[1]) for name in operator.pods()]
     assert operator.status.port_cursor > max(serials)
+
+
+async def test_what_a_report_says_of_a_living_engine_is_compared_with_the_spec() -> None:
+    operator = await serving({"model": {"facts": {"attention": "MLA"}}})
+    uid = operator.kube.of_kind("Pod")[0]["metadata"]["uid"]
+    metadata = {"name": "r", "namespace": "team", "labels": names.base_labels("llm")}
+    report = {
+        "apiVersion": names.API_VERSION,
+        "kind": "PDReport",
+        "metadata": metadata,
+        "engines": [{"podUID": uid, "attention": "GQA"}, {"podUID": "gone", "attention": "MLA"}],
+        "renewTime": "2026-05-04T12:00:00Z",
+    }
+    operator.kube.put(report)
+    await operator.step()
+    checked = operator.condition("ContractChecked")
+    assert (checked.status, checked.reason) == ("False", "FactsDiffer")
+    assert checked.message == (
+        "spec.model.facts.attention is stated as MLA, and the engine reports GQA: correct it"
+    )
+    # It belongs to its pod, and nobody else takes it away.
+    assert operator.kube.one("PDReport", "r")["engines"] == report["engines"]
+    operator.kube.remove("PDReport", "r")
+    await operator.step()
+    assert operator.condition("ContractChecked").reason != "FactsDiffer"
 
 
 def test_the_samples_are_what_the_api_server_would_store() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moriio_operator.facts.terms import Mode, Role
-from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService, selector, serving
+from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService, present, selector, serving
 from moriio_operator.stack.vllm_moriio.registration import Registration
 
 from unit.samples import Json, laid_over
@@ -108,3 +108,10 @@ def test_engines_of_one_role_may_differ_in_ports() -> None:
         "198.18.1.7:20000",
         "198.18.1.8:20100",
     }
+
+
+def test_pods_are_there_whether_they_serve_or_not() -> None:
+    leaving = endpoint("u2", serving=False, terminating=True)
+    nobody = {"addresses": ["198.18.1.9"], "conditions": {}}
+    slices = [piece(endpoint("u1"), leaving, nobody), {"metadata": {}, "endpoints": None}]
+    assert present(slices) == {"u1", "u2"}

@@ -1,4 +1,5 @@
 """The registrar whole: slices from a server on loopback in, registrations to a ROUTER out."""
+# ruff: noqa: ARG002 - the signatures are the real client's
 
 from __future__ import annotations
 
@@ -15,14 +16,21 @@ import pytest
 import yaml
 import zmq
 import zmq.asyncio
-from moriio_operator.facts.terms import Mode, Role
-from moriio_operator.node import registrar
+from moriio_operator.facts.terms import Attention, Mode, Role
+from moriio_operator.kube.client import Kube
+from moriio_operator.kube.errors import ForbiddenError
+from moriio_operator.kube.kinds import ENDPOINT_SLICE, Kind
+from moriio_operator.kube.objects import Object
+from moriio_operator.node import registrar, report_writer
 from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService
 from prometheus_client.parser import text_string_to_metric_families
 
+from unit.memory_kube import MemoryKube
 from unit.samples import Json
 from unit.scripted_api import Answer, ScriptedApi, Stream, line, page, serving
-from unit.waiting import PATIENCE_S
+from unit.test_node_engine_probe import engine
+from unit.test_stack_description import metadata
+from unit.waiting import PATIENCE_S, until
 
 SERVICES = {"llm-p": RoleService(Role.PREFILL, 1), "llm-d": RoleService(Role.DECODE, 1)}
 PORTS = (("http", 20_000), ("handshake", 20_002), ("notify", 20_003))
@@ -121,7 +129,7 @@ async def running(
         }
         (folder / "kubeconfig").write_text(yaml.safe_dump(config))
         address = f"127.0.0.1:{ports[0]}"
-        task = asyncio.create_task(registrar.run(Mode.READ, address, ports[1], SERVICES))
+        task = asyncio.create_task(registrar.run(Mode.READ, address, ports[1], SERVICES, None))
         try:
             yield Registrar(router, ports[1], task)
         finally:
@@ -206,3 +214,100 @@ async def test_it_ends_when_it_is_told_to(
         await made.heard("P")
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(made.task, PATIENCE_S)
+
+
+class Cluster(MemoryKube):
+    """An API with one slice, and with reports."""
+
+    def __init__(self, only: Json) -> None:
+        super().__init__()
+        self.only = only
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
+    ) -> tuple[list[Object], str]:
+        assert kind == ENDPOINT_SLICE
+        return [self.only], "1"
+
+    async def watch(
+        self, kind: Kind, namespace: str | None, selector: str, version: str, fields: str = ""
+    ) -> AsyncIterator[tuple[str, Object]]:
+        await asyncio.Event().wait()
+        yield "never", {}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@asynccontextmanager
+async def reporting(
+    kube: Cluster, ports: list[int], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[asyncio.Task[None]]:
+    async def connect(_kubeconfig: str | None) -> Kube:
+        return kube
+
+    for name, value in (("NAMESPACE", "team"), ("NAME", "llm-router-x"), ("UID", "uid-router")):
+        monkeypatch.setenv(f"POD_{name}", value)
+    monkeypatch.setattr(Kube, "connect", connect)
+    monkeypatch.setattr(registrar, "BEAT_S", 0.02)
+    monkeypatch.setattr(report_writer, "SETTLE_S", 0.2)
+    address = f"127.0.0.1:{ports[0]}"
+    task = asyncio.create_task(registrar.run(Mode.READ, address, ports[1], SERVICES, "llm"))
+    try:
+        yield task
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def slice_of(http: int, handshake: int) -> Json:
+    made = piece("llm-p")
+    numbers = {"http": http, "handshake": handshake, "notify": 1}
+    made["ports"] = [{"name": name, "port": port} for name, port in numbers.items()]
+    made["endpoints"][0]["addresses"] = ["127.0.0.1"]
+    return made
+
+
+async def test_what_engines_answer_is_in_the_report_of_its_pod(
+    ports: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with engine() as asked:
+        kube = Cluster(slice_of(asked.http, asked.port))
+        async with reporting(kube, ports, monkeypatch):
+            await asked.answer(metadata(), b"memory")
+            await until(lambda: kube.of_kind("PDReport"))
+    assert kube.one("PDReport", "llm-router-x")["engines"] == [
+        {
+            "podUID": "uid-llm-p",
+            "version": "0.33.0+rocm72",
+            "attention": Attention.GQA,
+        }
+    ]
+
+
+async def test_a_report_that_is_refused_delays_no_beat(
+    ports: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with engine() as asked:
+        kube = Cluster(slice_of(asked.http, asked.port))
+        refused: list[str] = []
+
+        def refuse(verb: str, _obj: Object) -> ForbiddenError:
+            refused.append(verb)
+            return ForbiddenError(403, "Forbidden", "no right")
+
+        kube.refuse = refuse
+        context = zmq.asyncio.Context()
+        router = context.socket(zmq.ROUTER)
+        router.bind(f"tcp://127.0.0.1:{ports[0]}")
+        try:
+            async with reporting(kube, ports, monkeypatch), asyncio.timeout(PATIENCE_S):
+                await until(lambda: refused)
+                while await router.poll(0):
+                    await router.recv_multipart()
+                for _ in range(10):
+                    await router.recv_multipart()
+        finally:
+            router.close(0)
+            context.term()

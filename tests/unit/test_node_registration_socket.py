@@ -1,4 +1,4 @@
-"""The beacon against a real ROUTER socket: it knows when it is heard, and keeps nothing back."""
+"""The sending against a real ROUTER socket: it knows when it is heard, and keeps nothing back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import zmq
 import zmq.asyncio
 from moriio_operator.facts.terms import Mode, Role
-from moriio_operator.node.registration_socket import Beacon
+from moriio_operator.node.registration_socket import RegistrationSocket
 from moriio_operator.stack.vllm_moriio.registration import Registration, registration
 
 from unit.waiting import PATIENCE_S, until
@@ -54,36 +54,36 @@ class Router:
 
 
 @asynccontextmanager
-async def calling(port: int) -> AsyncIterator[Beacon]:
-    beacon = Beacon(f"127.0.0.1:{port}")
-    watching = asyncio.create_task(beacon.watch())
+async def calling(port: int) -> AsyncIterator[RegistrationSocket]:
+    sending = RegistrationSocket(f"127.0.0.1:{port}")
+    watching = asyncio.create_task(sending.watch())
     try:
-        yield beacon
+        yield sending
     finally:
         watching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await watching
-        beacon.close()
+        sending.close()
 
 
 async def test_a_registration_arrives_as_one_map_in_one_frame(unused_tcp_port: int) -> None:
     router = Router(unused_tcp_port)
-    async with calling(unused_tcp_port) as beacon:
-        await until(lambda: beacon.connected)
-        assert await beacon.send([message(0), message(1)]) == 2
+    async with calling(unused_tcp_port) as sending:
+        await until(lambda: sending.connected)
+        assert await sending.send([message(0), message(1)]) == 2
         assert await router.heard() == message(0)
         assert await router.heard() == message(1)
     router.close()
 
 
 async def test_without_a_router_nothing_is_sent_and_nothing_is_kept(unused_tcp_port: int) -> None:
-    async with calling(unused_tcp_port) as beacon:
-        assert await beacon.send([message(0), message(1)]) == 0
-        assert not beacon.connected
+    async with calling(unused_tcp_port) as sending:
+        assert await sending.send([message(0), message(1)]) == 0
+        assert not sending.connected
         router = Router(unused_tcp_port)
-        await until(lambda: beacon.connected)
+        await until(lambda: sending.connected)
         assert await router.silent()
-        assert await beacon.send([message(2)]) == 1
+        assert await sending.send([message(2)]) == 1
         assert await router.heard() == message(2)
         router.close()
 
@@ -91,16 +91,16 @@ async def test_without_a_router_nothing_is_sent_and_nothing_is_kept(unused_tcp_p
 async def test_a_router_that_went_and_came_back_is_noticed_and_hears_no_past(
     unused_tcp_port: int,
 ) -> None:
-    async with calling(unused_tcp_port) as beacon:
+    async with calling(unused_tcp_port) as sending:
         first = Router(unused_tcp_port)
-        await until(lambda: beacon.connected)
+        await until(lambda: sending.connected)
         first.close()
-        await until(lambda: not beacon.connected)
-        assert await beacon.send([message(1)]) == 0
+        await until(lambda: not sending.connected)
+        assert await sending.send([message(1)]) == 0
         second = Router(unused_tcp_port)
-        await until(lambda: beacon.connected)
+        await until(lambda: sending.connected)
         assert await second.silent()
-        assert await beacon.send([message(2)]) == 1
+        assert await sending.send([message(2)]) == 1
         assert await second.heard() == message(2)
         second.close()
 
@@ -118,14 +118,14 @@ async def test_something_that_listens_but_does_not_speak_zmq_is_no_connection(
         left.set()
 
     server = await asyncio.start_server(mute, "127.0.0.1", unused_tcp_port)
-    async with calling(unused_tcp_port) as beacon:
+    async with calling(unused_tcp_port) as sending:
         await asyncio.wait_for(reached.wait(), PATIENCE_S)
-        assert await beacon.send([message()]) == 0
-        assert not beacon.connected
+        assert await sending.send([message()]) == 0
+        assert not sending.connected
     await asyncio.wait_for(left.wait(), PATIENCE_S)
     server.close()
 
 
 async def test_nothing_to_say_is_nothing_sent(unused_tcp_port: int) -> None:
-    async with calling(unused_tcp_port) as beacon:
-        assert await beacon.send([]) == 0
+    async with calling(unused_tcp_port) as sending:
+        assert await sending.send([]) == 0

@@ -47,8 +47,15 @@ def test_the_router_pods_registrar_understands_its_own_arguments(ran: list[Any])
                 f"llm-prefill-{REVISION}": RoleService(Role.PREFILL, 2),
                 f"llm-decode-{REVISION}": RoleService(Role.DECODE, 1),
             },
+            "llm",
         ),
     ]
+
+
+def test_the_registrar_of_an_older_router_pod_still_runs(ran: list[Any]) -> None:
+    arguments = ["registrar", "--mode", "Read", "--router", "127.0.0.1:1", "--port", "2"]
+    assert main([*arguments, "--prefill", "p", "--decode", "d"]) == 0
+    assert ran[1][-1] is None
 
 
 def test_the_operator_runs_with_its_settings(ran: list[Any], tmp_path: Path) -> None:

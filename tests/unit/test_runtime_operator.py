@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -78,23 +79,24 @@ async def test_a_process_that_is_cancelled_takes_its_parts_with_it() -> None:
 
 
 class LateCrd(MemoryKube):
-    """An API server whose CRD comes with the third question."""
+    """An API server whose CRDs come with the third question about them."""
 
-    asked = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
 
     async def serves(self, kind: Kind) -> bool:
-        assert kind.kind == "PDDeployment"
-        self.asked += 1
-        return self.asked == 3
+        self.asked[kind.kind] += 1
+        return self.asked[kind.kind] == 3
 
 
-async def test_the_watch_begins_when_the_crd_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_watch_begins_when_the_crds_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     kube, queue, watching = LateCrd(), WorkQueue(), asyncio.Event()
 
     async def watch(
         enqueue: object, _hear: object, namespaces: list[str], ready: asyncio.Event
     ) -> None:
-        assert kube.asked == 3
+        assert kube.asked == {"PDDeployment": 3, "PDReport": 3}
         assert namespaces == ["team"]
         assert callable(enqueue)
         enqueue(Key("team", "llm"))
@@ -107,8 +109,31 @@ async def test_the_watch_begins_when_the_crd_is_there(monkeypatch: pytest.Monkey
     assert await queue.get() == Key("team", "llm")
 
 
+class NoReports(MemoryKube):
+    """An API server of a cluster where one CRD alone is installed."""
+
+    async def serves(self, kind: Kind) -> bool:
+        return kind.kind == "PDDeployment"
+
+
+async def test_a_crd_of_reports_that_does_not_come_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = asyncio.Event()
+
+    async def watch(*_: object) -> None:
+        watched.set()
+
+    monkeypatch.setattr(module, "_CRD_RETRY_S", 0)
+    monkeypatch.setattr(module, "_REPORTS_CRD_S", 0.05)
+    monkeypatch.setattr("moriio_operator.runtime.source.run", watch)
+    arguments = (NoReports(), WorkQueue(), ChildCache(), list[str](), asyncio.Event())
+    await asyncio.wait_for(_watch(*arguments), 5)
+    assert watched.is_set()
+
+
 class NoCrd(MemoryKube):
-    """An API server whose CRD does not come until it is let."""
+    """An API server whose CRDs do not come until they are let."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +142,7 @@ class NoCrd(MemoryKube):
         self.installed = False
 
     async def serves(self, kind: Kind) -> bool:
-        assert kind.kind == "PDDeployment"
+        assert kind.group == "moriio.dev"
         self.asked.set()
         return self.installed
 
@@ -152,8 +177,8 @@ class FlakyDiscovery(LateCrd):
     """Its discovery fails at first."""
 
     async def serves(self, kind: Kind) -> bool:
-        if self.asked == 0:
-            self.asked += 1
+        if not self.asked:
+            self.asked[kind.kind] += 1
             raise ApiError(503, "Unavailable", "down")
         return await super().serves(kind)
 

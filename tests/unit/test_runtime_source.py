@@ -8,7 +8,7 @@ from typing import Any
 import kopf
 import pytest
 from moriio_operator.api import names
-from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
+from moriio_operator.api.kinds import PDDEPLOYMENT, WATCHED
 from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
@@ -46,8 +46,8 @@ def handlers(
     return found
 
 
-def test_our_kind_and_every_owned_kind_are_watched(handlers: dict[str, Handler]) -> None:
-    assert handlers.keys() == {PDDEPLOYMENT.plural, *(kind.plural for kind in OWNED)}
+def test_our_kinds_and_every_owned_kind_are_watched(handlers: dict[str, Handler]) -> None:
+    assert handlers.keys() == {PDDEPLOYMENT.plural, *(kind.plural for kind in WATCHED)}
 
 
 async def test_an_event_of_a_deployment_makes_its_key_due(
@@ -116,7 +116,7 @@ async def test_a_child_whose_label_was_edited_concerns_its_controller_too(
 async def test_the_echo_of_our_own_write_of_a_child_makes_nothing_due(
     handlers: dict[str, Handler], enqueued: list[Key], cache: ChildCache
 ) -> None:
-    service = next(child for child in children_of(owner()) if child["kind"] == "Service")
+    (service, *_) = children_of(owner())
     made = laid_over(service, {"metadata": {"uid": "u-2", "resourceVersion": "7"}})
     cache.store(Key("team", "llm"), kinds.SERVICE, [made])
     await heard(handlers, "services", made)
@@ -138,6 +138,20 @@ async def heard(handlers: dict[str, Handler], plural: str, obj: Json) -> None:
     )
 
 
+async def test_a_report_concerns_the_deployment_that_its_label_names(
+    handlers: dict[str, Handler], enqueued: list[Key]
+) -> None:
+    pod_of_router = {"kind": "Pod", "name": "llm-router-x", "uid": "u", "controller": True}
+    metadata = {
+        "name": "llm-router-x",
+        "namespace": "team",
+        "labels": names.base_labels("llm"),
+        "ownerReferences": [pod_of_router],
+    }
+    await heard(handlers, "pdreports", {"metadata": metadata})
+    assert enqueued == [Key("team", "llm")]
+
+
 @pytest.mark.parametrize("labels", [{}, {names.LABEL_DEPLOYMENT: ""}, {"app": "llm"}])
 async def test_an_event_of_a_stranger_makes_nothing_due(
     labels: dict[str, str], handlers: dict[str, Handler], enqueued: list[Key]
@@ -149,7 +163,7 @@ async def test_an_event_of_a_stranger_makes_nothing_due(
 
 def test_of_owned_kinds_only_ours_are_watched() -> None:
     selectors = source._settings().watching.label_selectors
-    for kind in OWNED:
+    for kind in WATCHED:
         selector = str(selectors[kind.group, kind.version, kind.plural])
         assert selector.startswith("app.kubernetes.io/managed-by=moriio-operator")
         assert pod()["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "moriio-operator"

@@ -120,22 +120,25 @@ def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
         "--mode", owner.spec.connector.mode.value,
         "--router", router.REGISTRATION,
         "--port", str(REGISTRAR_PORT),
+        "--deployment", owner.name,
     ]  # fmt: skip
     for role in ROLES:
         wish = owner.spec.role(role).parallelism
         arguments += [f"--{role}", names.role_service(owner.name, Role(role), revision)]
         arguments += [f"--{role}-tensor", str(wish.tensor), f"--{role}-data", str(wish.data_local)]
-    namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     health = {"timeoutSeconds": 5, "periodSeconds": 2}
     return {
         "name": names.CONTAINER_REGISTRAR,
         "image": image,
         "restartPolicy": "Always",
         "args": arguments,
-        "env": [{"name": "POD_NAMESPACE", "valueFrom": namespace}],
+        "env": [_field(f"POD_{field.upper()}", field) for field in ("namespace", "name", "uid")],
         "ports": [{"name": "registrar", "containerPort": REGISTRAR_PORT, "protocol": "TCP"}],
         "securityContext": RESTRICTED,
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+        # Four times what it takes with hundreds of engines, whatever those may answer.
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"},
+        },
         "volumeMounts": [{"name": "token", "mountPath": _TOKEN_PATH, "readOnly": True}],
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": "registrar"}, **health, "failureThreshold": 3,
@@ -145,6 +148,12 @@ def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
             "periodSeconds": 10, "failureThreshold": 6,
         },
     }  # fmt: skip
+
+
+def _field(name: str, field: str) -> dict[str, Any]:
+    """A variable that holds a field of the pod's metadata."""
+    source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.{field}"}}
+    return {"name": name, "valueFrom": source}
 
 
 def _token() -> dict[str, Any]:

@@ -34,7 +34,6 @@ from moriio_operator.build.children import Templates as RevisionTemplates
 from moriio_operator.control.apply import ChildWriter, apply_children, prune
 from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.decide import Decided, Decider
-from moriio_operator.control.descriptions import Descriptions
 from moriio_operator.control.diagnosis import Diagnosis
 from moriio_operator.control.engine_pods import HELD_RETRY_S, create, delete
 from moriio_operator.control.host_ports import HostPorts, HostPortTable
@@ -50,6 +49,7 @@ from moriio_operator.observe.pods import read_engines
 from moriio_operator.plan.decision import Act, Freeze, Refusal
 from moriio_operator.plan.revision import revision as revision_of
 from moriio_operator.report import events
+from moriio_operator.report.model_config import differences
 from moriio_operator.report.status import Outcome, report
 
 log = structlog.get_logger(__name__)
@@ -73,7 +73,6 @@ class Reconciler:
     # Where engines of ours may run; empty for the whole cluster.
     namespaces: Sequence[str] = ()
     cache: ChildCache = field(default_factory=ChildCache)
-    descriptions: Descriptions = field(default_factory=Descriptions)
     host_ports: HostPortTable = field(default_factory=HostPortTable)
 
     async def __call__(self, key: Key) -> Next:
@@ -88,7 +87,6 @@ class Reconciler:
     async def _once(self, key: Key) -> Next:
         world = await observe(self.kube, self.cache, key)
         if world is None:
-            self.descriptions.forget(key)
             self.diagnosis.forget(key)
             return Next()
         try:
@@ -145,9 +143,6 @@ class _Pass:
 
     async def run(self) -> Next:
         """Take the steps after `observe`, in their order."""
-        comparison = await self.shared.descriptions.compare(
-            self.kube, self.owner, self.engines, self.now
-        )
         # 2 to 4
         decided = await self.decider.decide(self.engines)
         # 5
@@ -164,7 +159,7 @@ class _Pass:
             decided.views,
             applied.stored,
             problems,
-            comparison.differences,
+            self._differences(),
         )
         status = report(self.owner, self.status, outcome, self._router(decided), self.now)
         changed = await self.record.write(status)
@@ -177,7 +172,7 @@ class _Pass:
         not_created_s = await create(self.kube, self.owner, self.decider.pods(step))
         # 8
         await self._report(status, decided, changed=changed)
-        waits = [not_deleted_s, not_created_s, comparison.again_s, *_waits(decided, applied)]
+        waits = [not_deleted_s, not_created_s, *_waits(decided, applied)]
         again_s = min((wait for wait in waits if wait is not None), default=None)
         return Next(again_s, CREATED_REST_S) if step.creations else Next(again_s)
 
@@ -219,6 +214,10 @@ class _Pass:
             templates = self.decider.templates.kept(view.name)
             if templates is not None:
                 yield templates
+
+    def _differences(self) -> tuple[str, ...]:
+        uids = {engine.uid for engine in self.engines}
+        return differences(self.owner.spec, self.world.reports, uids)
 
     def _router(self, decided: Decided) -> dict[str, object] | None:
         return self.world.child(

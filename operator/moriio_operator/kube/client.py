@@ -223,18 +223,8 @@ class Kube:
         Raises:
             ApiError: the pod's node does not answer, or has no log of it any more.
         """
-        return await self._log(namespace, pod, {"container": container, "tailLines": str(lines)})
-
-    async def log_head(self, namespace: str, pod: str, container: str, size: int) -> str:
-        """Read so many bytes from the beginning of a container's log.
-
-        Raises:
-            ApiError: the pod's node does not answer, or has no log of it any more.
-        """
-        return await self._log(namespace, pod, {"container": container, "limitBytes": str(size)})
-
-    async def _log(self, namespace: str, pod: str, query: dict[str, str]) -> str:
         path = POD.path(namespace, pod, "log")
+        query = {"container": container, "tailLines": str(lines)}
         response = await self._send("log", POD, "GET", path, query, None, _JSON, _LOG_TIMEOUT_S)
         data = await read_whole(response)
         if response.status >= 400:

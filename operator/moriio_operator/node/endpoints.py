@@ -33,6 +33,16 @@ def selector(services: Iterable[str]) -> str:
     return f"{SERVICE_LABEL} in ({','.join(sorted(services))})"
 
 
+def present(slices: Iterable[dict[str, Any]]) -> set[str]:
+    """Give the uids of all pods in the slices, whether they serve or not."""
+    uids = {
+        (endpoint.get("targetRef") or {}).get("uid")
+        for piece in slices
+        for endpoint in piece.get("endpoints") or []
+    }
+    return {uid for uid in uids if uid}
+
+
 def serving(
     slices: Iterable[dict[str, Any]], services: Mapping[str, RoleService], mode: Mode
 ) -> dict[str, Registration]:

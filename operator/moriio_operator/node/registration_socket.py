@@ -17,7 +17,7 @@ _UP = zmq.Event.HANDSHAKE_SUCCEEDED
 _DOWN = {zmq.Event.DISCONNECTED, zmq.Event.CLOSED, zmq.Event.CONNECT_RETRIED}
 
 
-class Beacon:
+class RegistrationSocket:
     """One DEALER socket to one router."""
 
     def __init__(self, address: str) -> None:

@@ -40,6 +40,8 @@ def _parser() -> argparse.ArgumentParser:
     register.add_argument("--mode", type=Mode, required=True, help="Read or Write")
     register.add_argument("--router", required=True, help="registration socket, ADDRESS:PORT")
     register.add_argument("--port", type=int, required=True, help="health and metrics port")
+    # Router pods of an older version lack it.
+    register.add_argument("--deployment", help="the PDDeployment, for the report on its engines")
     register.add_argument("--log-level", default="info")
     for role in ROLES:
         register.add_argument(f"--{role}", required=True, help=f"headless Service of {role}")
@@ -89,7 +91,11 @@ def _registrar(arguments: argparse.Namespace) -> int:
         )
         for role in ROLES
     }
-    asyncio.run(registrar.run(arguments.mode, arguments.router, arguments.port, services))
+    asyncio.run(
+        registrar.run(
+            arguments.mode, arguments.router, arguments.port, services, arguments.deployment
+        )
+    )
     return 0
 
 

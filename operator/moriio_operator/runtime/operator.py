@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -19,7 +20,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from moriio_operator import __version__
-from moriio_operator.api.kinds import PDDEPLOYMENT
+from moriio_operator.api.kinds import PDDEPLOYMENT, PDREPORT
 from moriio_operator.build.children import Installation
 from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.diagnosis import Diagnosis
@@ -28,6 +29,7 @@ from moriio_operator.control.queue import WorkQueue
 from moriio_operator.control.reconcile import Reconciler
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
+from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.lease import Elector
 from moriio_operator.runtime import source
 from moriio_operator.runtime.settings import Settings
@@ -36,6 +38,8 @@ from moriio_operator.telemetry.server import serve
 
 # The chart installs the CRD and this process at once.
 _CRD_RETRY_S = 1.0
+# An admin who installs CRDs apart from the chart may have forgotten the younger one.
+_REPORTS_CRD_S = 10.0
 
 log = structlog.get_logger(__name__)
 
@@ -132,16 +136,27 @@ async def _watch(
     namespaces: list[str],
     watching: asyncio.Event,
 ) -> None:
-    """Watch once the API server serves our kind: kopf would never notice that it came later."""
-    while not await _serves(kube):
-        log.warning("waiting for the CRD", kind=PDDEPLOYMENT.kind)
-        await asyncio.sleep(_CRD_RETRY_S)
+    """Watch once the API server serves our kinds: kopf would never notice that one came later.
+
+    Nothing depends on reports. Where their definition is not installed, the resync alone looks for
+    them until this process starts again.
+    """
+    await _until_served(kube, PDDEPLOYMENT)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_REPORTS_CRD_S):
+            await _until_served(kube, PDREPORT)
     await source.run(queue.add, cache.invalidate, namespaces, watching)
 
 
-async def _serves(kube: Kube) -> bool:
+async def _until_served(kube: Kube, kind: Kind) -> None:
+    while not await _serves(kube, kind):
+        log.warning("waiting for the CRD", kind=kind.kind)
+        await asyncio.sleep(_CRD_RETRY_S)
+
+
+async def _serves(kube: Kube, kind: Kind) -> bool:
     try:
-        return await kube.serves(PDDEPLOYMENT)
+        return await kube.serves(kind)
     except ApiError as error:
         log.warning("discovery failed", error=str(error))
         return False

@@ -15,7 +15,7 @@ from typing import Any, cast
 import kopf
 
 from moriio_operator.api import names
-from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
+from moriio_operator.api.kinds import PDDEPLOYMENT, WATCHED
 from moriio_operator.control.child_cache import ObservedVersion
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
@@ -76,7 +76,7 @@ def _settings() -> kopf.OperatorSettings:
     # Bookmarks come about once a minute: a watch without one is a dead connection.
     settings.watching.inactivity_timeout = 70
     settings.watching.chunk_size = 500
-    for kind in OWNED:
+    for kind in WATCHED:
         # A tuple: the text form of the key matches nothing, silently.
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
             names.OWNED_SELECTOR
@@ -135,7 +135,7 @@ def _registry(enqueue: Enqueue, invalidate: Invalidate) -> kopf.OperatorRegistry
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)(handler)
 
     on(PDDEPLOYMENT, of_resource)
-    for kind in OWNED:
+    for kind in WATCHED:
         on(kind, of_child(kind))
 
     kopf.on.login(registry=registry)(_login)
