@@ -25,11 +25,12 @@ def parse() -> argparse.Namespace:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Health, and an answer that names the pod."""
+    """Health, a version that is none of vLLM's, and an answer that names the pod."""
 
     def do_GET(self) -> None:
-        """Answer health checks."""
-        self._answer(200 if self.path == "/health" else 404, b"{}")
+        """Answer health checks, and who asks for the version."""
+        answers = {"/health": b"{}", "/version": b'{"version": "stub"}'}
+        self._answer(200 if self.path in answers else 404, answers.get(self.path, b"{}"))
 
     def do_POST(self) -> None:
         """Answer every completion with the pod's name."""

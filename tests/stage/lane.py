@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT
+from moriio_operator.api.kinds import OWNED, PDDEPLOYMENT, WATCHED
 from moriio_operator.kube import kinds
 from moriio_operator.kube.kinds import Kind
 
@@ -182,7 +182,7 @@ class Lane:
         """Wait until the operator leads and watches every kind."""
 
         async def all_watched() -> bool:
-            kinds_watched = (PDDEPLOYMENT, *OWNED)
+            kinds_watched = (PDDEPLOYMENT, *WATCHED)
             return all(self.proxy.watches(kind.plural) for kind in kinds_watched)
 
         await self.until(all_watched, "the operator to watch")

@@ -9,6 +9,7 @@ from typing import Any
 
 from bed.cluster import Bed
 from bed.command import wait_until
+from moriio_operator.api import names
 
 from stage.deployments import Manifest
 
@@ -46,6 +47,12 @@ class Service:
         """Read the status; empty before the operator has written one."""
         found: dict[str, Any] = self.object().get("status", {})
         return found
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Read the reports of its router pods."""
+        label = f"{names.LABEL_DEPLOYMENT}={self.name}"
+        found = self.bed.kubectl_json("-n", self.namespace, "get", "pdreports", "-l", label)
+        return list(found["items"])
 
     def condition(self, kind: str) -> dict[str, Any]:
         """Read one condition; empty when it is not there, or speaks of an older spec."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moriio_operator.api.kinds import OWNED
+from moriio_operator.api.kinds import WATCHED
 from moriio_operator.kube import kinds
 from stage.apicall import BROKEN, EXPIRED, Call, Refusal
 from stage.faultproxy import FaultProxy
@@ -147,7 +147,7 @@ async def test_what_a_dead_watch_does_not_tell_is_seen_at_the_resync(
     options = {"resync_s": RESYNC_S}
     async with serving(kubeconfig, fresh_name(), tmp_path, **options) as (lane, _):
         # The children's own watches would tell of what a pass does.
-        for every in ("pddeployments", *(k.plural for k in OWNED)):
+        for every in ("pddeployments", *(k.plural for k in WATCHED)):
             lane.proxy.silence(every)
         await heals(lane, kind, WITH_RESYNC_S)
         assert lane.proxy.swallowed

@@ -250,8 +250,34 @@ def test_a_stranger_may_not_use_the_registrars_account(operator: Bed, namespace:
     assert may("list", "endpointslices.discovery.k8s.io")
     assert may("watch", "endpointslices.discovery.k8s.io")
     assert not may("list", "endpointslices.discovery.k8s.io", "default")
+    for verb in ("get", "create", "patch"):
+        assert may(verb, "pdreports.moriio.dev"), verb
+        assert not may(verb, "pdreports.moriio.dev", "default"), verb
+    for verb in ("list", "update", "delete"):
+        assert not may(verb, "pdreports.moriio.dev"), verb
     for resource in ("pods", "secrets", "configmaps", "services", "pddeployments.moriio.dev"):
         assert not may("get", resource), resource
+
+
+def test_a_report_ends_with_its_router_pod(operator: Bed, namespace: str) -> None:
+    service = applied(operator, namespace)
+    uids = sorted(pod["metadata"]["uid"] for pod in service.pods())
+
+    def reported() -> bool:
+        return [
+            [engine["podUID"] for engine in report["engines"]] for report in service.reports()
+        ] == [uids]
+
+    service.wait("a report on all engines", reported, QUICK_S)
+    (before,) = service.reports()
+    assert {engine["version"] for engine in before["engines"]} == {"stub"}
+    pod = before["metadata"]["name"]
+    operator.kubectl("-n", namespace, "delete", "pod", pod, "--wait=false")
+
+    def succeeded() -> bool:
+        return reported() and service.reports()[0]["metadata"]["name"] != pod
+
+    service.wait("the report of the next router pod alone", succeeded, QUICK_S)
 
 
 def test_a_deleted_engine_pod_gets_a_successor(operator: Bed, namespace: str) -> None:

@@ -41,18 +41,35 @@ def namespace(service: Service) -> str:
 
 
 @pytest.mark.usefixtures("namespace")
-def test_what_the_engines_tell_of_the_model_is_what_was_stated(service: Service) -> None:
+def test_what_the_engines_report_of_the_model_is_what_was_stated(service: Service) -> None:
     checked = service.wait_condition("ContractChecked", timeout_s=60)
     assert checked["message"] == "checked against the rules of vLLM 0.32.0"
 
 
 @pytest.mark.usefixtures("namespace")
-def test_a_fact_that_the_engines_tell_otherwise_is_named(service: Service) -> None:
+def test_the_router_pod_reports_what_it_asked_of_each_engine(service: Service) -> None:
+    uids = sorted(pod["metadata"]["uid"] for pod in service.pods())
+    router = service.router_pod()["metadata"]
+
+    def reported() -> list[str]:
+        return [engine["podUID"] for report in service.reports() for engine in report["engines"]]
+
+    service.wait("a report on both engines", lambda: reported() == uids, 60)
+    (report,) = service.reports()
+    (owner,) = report["metadata"]["ownerReferences"]
+    assert report["metadata"]["name"] == router["name"]
+    assert (owner["kind"], owner["uid"]) == ("Pod", router["uid"])
+    for engine in report["engines"]:
+        assert (engine["version"], engine["attention"]) == ("0.32.0", "GQA")
+
+
+@pytest.mark.usefixtures("namespace")
+def test_a_fact_that_the_engines_report_otherwise_is_named(service: Service) -> None:
     before = {pod["metadata"]["uid"] for pod in service.pods()}
     service.patch(model={"facts": {"attention": "MLA"}})
     told = service.wait_condition("ContractChecked", "False", "FactsDiffer", 60)
     assert told["message"] == (
-        "spec.model.facts.attention is stated as MLA, and the engine tells GQA: correct it"
+        "spec.model.facts.attention is stated as MLA, and the engine reports GQA: correct it"
     )
     assert service.condition("Ready")["status"] == "True"
     service.patch(model={"facts": {"attention": "GQA"}})
