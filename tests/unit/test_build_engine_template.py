@@ -235,3 +235,27 @@ def test_secrets_come_by_reference_and_in_no_argument(role: Role) -> None:
 
 def test_without_references_no_secret_is_asked_for() -> None:
     assert {"HF_TOKEN", "VLLM_API_KEY"}.isdisjoint(variables(built()))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_two_settings_of_a_user_collide(role: Role) -> None:
+    # Where a field and a general list name the same, the field holds; XGMI and the host network
+    # bring what no other pod has.
+    change: Json = {
+        "model": {"tokenSecretKeyRef": {"name": "hub", "key": "token"}},
+        "engine": {"apiKeySecretKeyRef": {"name": "api", "key": "key"}},
+        "connector": {"backend": "XGMI"},
+        "network": {"mode": "Host"},
+        role.value: {
+            "env": [{"name": "HF_TOKEN", "value": "x"}, {"name": "HF_HOME", "value": "/y"}],
+            "resources": {"limits": {"amd.com/gpu": "9"}},
+            "devices": {
+                "gpu": {"resourceName": "amd.com/gpu", "count": 2},
+                "rdma": {"resourceName": "amd.com/gpu"},
+            },
+        },
+    }
+    pod = built(change, role=role)
+    assert "secretKeyRef" in variables(pod)["HF_TOKEN"]["valueFrom"]
+    assert variables(pod)["HF_HOME"]["value"] == "/y"
+    assert container(pod)["resources"]["limits"]["amd.com/gpu"] == "1"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from moriio_operator.api import names
-from moriio_operator.build.restricted import RESTRICTED
+from moriio_operator.build.pod import RESTRICTED, Contribution
 from moriio_operator.stack.vllm_moriio.ports import placeholder
 
 _SMALL = {"cpu": "500m", "memory": "128Mi"}
 
 
-def network(offsets: Mapping[str, int], image: str) -> dict[str, Any]:
-    """Give the part of a pod's spec that puts it on the host network.
+def network(offsets: Mapping[str, int], image: str) -> Contribution:
+    """Put a pod on the host network, and try its ports there before its engine starts.
 
     A port that a process outside of Kubernetes holds is known to no scheduler, and an engine that
     does not get one of its handshake ports waits for ever. So each is tried before it starts.
@@ -21,27 +20,26 @@ def network(offsets: Mapping[str, int], image: str) -> dict[str, Any]:
     arguments = ["preflight"]
     for name in offsets:
         arguments += ["--port", placeholder(name)]
-    return {
-        "hostNetwork": True,
-        # Names inside of the cluster are still to be found, such as a model store's.
-        "dnsPolicy": "ClusterFirstWithHostNet",
-        "initContainers": [
-            {
-                "name": names.CONTAINER_PREFLIGHT,
-                "image": image,
-                "args": arguments,
-                "securityContext": RESTRICTED,
-                # As much as its engine asks for at the least, so it costs nothing; and as much as
-                # it may use, so that a pod that is guaranteed its resources stays so.
-                "resources": {"requests": _SMALL, "limits": _SMALL},
-                "terminationMessagePolicy": "FallbackToLogsOnError",
-            }
-        ],
+    preflight = {
+        "name": names.CONTAINER_PREFLIGHT,
+        "image": image,
+        "args": arguments,
+        "securityContext": RESTRICTED,
+        # As much as its engine asks for at the least, so it costs nothing; and as much as it may
+        # use, so that a pod that is guaranteed its resources stays so.
+        "resources": {"requests": _SMALL, "limits": _SMALL},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+    return Contribution(
+        "host network",
+        # Names inside of the cluster are still to be found, such as a model store's.
+        fields={"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"},
+        init_containers=[preflight],
+    )
 
 
-def one_node(name: str, revision: str) -> dict[str, Any]:
-    """Give the part that lets engines hand each other GPU memory: one node, its IPC and its PIDs.
+def one_node(name: str, revision: str) -> Contribution:
+    """Let engines hand each other GPU memory: one node, its IPC and its PIDs.
 
     Source: HIP's IPC handles are opened by way of a socket that is named by process, so all three
     namespaces must be one (ROCm/rocm-aic, pull request 88).
@@ -49,8 +47,4 @@ def one_node(name: str, revision: str) -> dict[str, Any]:
     labels = {names.LABEL_DEPLOYMENT: name, names.LABEL_REVISION: revision}
     labels[names.LABEL_COMPONENT] = names.COMPONENT_ENGINE
     term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-    return {
-        "hostIPC": True,
-        "hostPID": True,
-        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
-    }
+    return Contribution("one node", fields={"hostIPC": True, "hostPID": True}, pod_affinity=[term])

@@ -6,13 +6,13 @@ only after the router has ended.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 from moriio_operator.api import names
-from moriio_operator.api.deployment import Owner
+from moriio_operator.api.deployment import Owner, Router
+from moriio_operator.build import credentials
 from moriio_operator.build.metadata import metadata, router_labels
-from moriio_operator.build.restricted import RESTRICTED
-from moriio_operator.build.secret import secret_variable
+from moriio_operator.build.pod import RESTRICTED, ContainerPatch, Contribution, Json, assemble
 from moriio_operator.facts import router
 from moriio_operator.facts.terms import ROLES, Role
 
@@ -24,7 +24,7 @@ _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a 
 _TOKEN_LIFETIME_S = 3607  # the API server's own default for projected tokens
 
 
-def router_deployment(owner: Owner, revision: str, template: dict[str, Any]) -> dict[str, Any]:
+def router_deployment(owner: Owner, revision: str, template: Json) -> Json:
     """Build the router Deployment over a rendered pod template."""
     labels = {**names.base_labels(owner.name), **router_labels(revision)}
     selector = {key: labels[key] for key in sorted(labels) if key != names.LABEL_MANAGED_BY}
@@ -46,50 +46,63 @@ def router_deployment(owner: Owner, revision: str, template: dict[str, Any]) -> 
     }
 
 
-def router_template(owner: Owner, revision: str, registrar_image: str) -> dict[str, Any]:
+def router_template(owner: Owner, revision: str, registrar_image: str) -> Json:
     """Build the template of router pods."""
-    return {
-        "metadata": {
-            "labels": {**names.base_labels(owner.name), **router_labels(revision)},
-            "annotations": {"kubectl.kubernetes.io/default-container": names.CONTAINER_ROUTER},
+    return assemble(names.CONTAINER_ROUTER, _contributions(owner, revision, registrar_image))
+
+
+def _contributions(owner: Owner, revision: str, image: str) -> Iterator[Contribution]:
+    spec = owner.spec
+    key = spec.engine.api_key_secret_key_ref
+    yield _pod(owner, revision)
+    yield Contribution("registrar", init_containers=[_registrar(owner, revision, image)])
+    yield _router(spec.router)
+    yield _lifecycle()
+    yield credentials.variables({} if key is None else {names.ROUTER_API_KEY: key})
+    yield _resources(spec.router)
+    yield Contribution("registrar", volumes=[{"name": "token", "projected": _token()}])
+    yield credentials.pull_secrets(spec.engine)
+
+
+def _pod(owner: Owner, revision: str) -> Contribution:
+    drain_s = _DRAIN_S + owner.spec.router.request_timeout_seconds + _DRAIN_S
+    return Contribution(
+        "pod",
+        labels={**names.base_labels(owner.name), **router_labels(revision)},
+        annotations={"kubectl.kubernetes.io/default-container": names.CONTAINER_ROUTER},
+        fields={
+            "serviceAccountName": names.router_account(owner.name),
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": drain_s,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "runAsGroup": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
         },
-        "spec": _pod_spec(owner, revision, registrar_image),
-    }
+    )
 
 
-def _pod_spec(owner: Owner, revision: str, registrar_image: str) -> dict[str, Any]:
-    wish = owner.spec.router
-    made: dict[str, Any] = {
-        "serviceAccountName": names.router_account(owner.name),
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _DRAIN_S + wish.request_timeout_seconds + _DRAIN_S,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "initContainers": [_registrar(owner, revision, registrar_image)],
-        "containers": [_router(owner)],
-        "volumes": [{"name": "token", "projected": _token()}],
-    }
-    if owner.spec.engine.image_pull_secrets:
-        made["imagePullSecrets"] = [{"name": s.name} for s in owner.spec.engine.image_pull_secrets]
-    return made
+def _router(wish: Router) -> Contribution:
+    return Contribution(
+        "router",
+        main=ContainerPatch(
+            fields={"image": wish.image},
+            args=router.arguments(wish.policy, wish.request_timeout_seconds),
+            ports=[
+                {"name": "http", "containerPort": router.HTTP_PORT, "protocol": "TCP"},
+                {"name": "metrics", "containerPort": router.METRICS_PORT, "protocol": "TCP"},
+            ],
+        ),
+    )
 
 
-def _router(owner: Owner) -> dict[str, Any]:
-    wish, key = owner.spec.router, owner.spec.engine.api_key_secret_key_ref
+def _lifecycle() -> Contribution:
+    """Say how the router is judged, and how it stops."""
     liveness = {"httpGet": {"path": router.LIVENESS_PATH, "port": "http"}}
-    made: dict[str, Any] = {
-        "name": names.CONTAINER_ROUTER,
-        "image": wish.image,
-        "args": router.arguments(wish.policy, wish.request_timeout_seconds),
-        "ports": [
-            {"name": "http", "containerPort": router.HTTP_PORT, "protocol": "TCP"},
-            {"name": "metrics", "containerPort": router.METRICS_PORT, "protocol": "TCP"},
-        ],
+    fields = {
         "securityContext": RESTRICTED,
         "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_S}}},
         "startupProbe": {
@@ -105,16 +118,19 @@ def _router(owner: Owner) -> dict[str, Any]:
             "failureThreshold": 3,
         },
     }  # fmt: skip
-    if key is not None:
-        made["env"] = [secret_variable(names.ROUTER_API_KEY, key)]
-    if wish.resources is not None:
-        # An empty map would come back as none, and look like a foreign edit for ever.
-        given = wish.resources.model_dump(exclude_none=True)
-        made["resources"] = {kind: amounts for kind, amounts in given.items() if amounts}
-    return made
+    return Contribution("lifecycle", main=ContainerPatch(fields=fields))
 
 
-def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
+def _resources(wish: Router) -> Contribution:
+    if wish.resources is None:
+        return Contribution("resources")
+    # An empty map would come back as none, and look like a foreign edit for ever.
+    given = wish.resources.model_dump(exclude_none=True)
+    amounts = {kind: by_name for kind, by_name in given.items() if by_name}
+    return Contribution("resources", main=ContainerPatch(fields={"resources": amounts}))
+
+
+def _registrar(owner: Owner, revision: str, image: str) -> Json:
     arguments = [
         "registrar",
         "--mode", owner.spec.connector.mode.value,
@@ -150,13 +166,13 @@ def _registrar(owner: Owner, revision: str, image: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _field(name: str, field: str) -> dict[str, Any]:
+def _field(name: str, field: str) -> Json:
     """A variable that holds a field of the pod's metadata."""
     source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.{field}"}}
     return {"name": name, "valueFrom": source}
 
 
-def _token() -> dict[str, Any]:
+def _token() -> Json:
     """The registrar's credentials, mounted into its container alone."""
     return {
         "sources": [
