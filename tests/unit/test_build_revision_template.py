@@ -57,6 +57,7 @@ def test_an_incarnation_has_its_own_name_ports_and_arguments_and_nothing_else(
         engine = pod["spec"]["containers"][0]
         assert "$(PORT" not in str(engine["args"])
         del pod["metadata"]["name"], engine["args"], engine["ports"]
+        del pod["metadata"]["annotations"]["moriio.dev/ports"]
     assert one == other
 
 
@@ -73,3 +74,12 @@ def test_a_layout_of_another_version_is_kept() -> None:
     assert [port["containerPort"] for port in made["ports"]] == list(range(20_000, 20_005))
     assert [port["hostPort"] for port in made["ports"]] == list(range(20_000, 20_005))
     assert made["args"][-1] == "--later-port=20004"
+
+
+@BOTH
+def test_the_block_is_written_on_the_pod_and_not_in_the_template(base: Json) -> None:
+    template = engine_template(owner({}, base=base), Role.PREFILL, REVISION, IMAGE)
+    assert "moriio.dev/ports" not in str(template)
+    made = incarnation(owner({}, base=base), "llm-prefill-0", template, 20_010)
+    last = 20_010 + block_size(template) - 1
+    assert made["metadata"]["annotations"]["moriio.dev/ports"] == f"20010-{last}"

@@ -133,12 +133,46 @@ def test_a_pod_without_our_ports_is_left_alone(containers: list[Json]) -> None:
     "metadata",
     [
         {"annotations": None},
-        {"annotations": {"moriio.dev/port-base": "x"}},
+        {"annotations": {"moriio.dev/ports": None}},
+        {"annotations": {"moriio.dev/ports": "x"}},
+        {"annotations": {"moriio.dev/ports": "20003-20000"}},
+        # Of another pod, of a part of its block, and of more than it has.
+        {"annotations": {"moriio.dev/ports": "20400-20403"}},
+        {"annotations": {"moriio.dev/ports": "20001-20002"}},
+        {"annotations": {"moriio.dev/ports": "20000-20009"}},
         {"labels": {"team": "a"}},
     ],
 )
 def test_edited_annotations_and_foreign_labels_change_nothing(metadata: Json) -> None:
     assert from_pod(laid_over(pod(), {"metadata": metadata})) == read()
+
+
+def renamed(made: Json) -> Json:
+    """The pod as an engine and connector with other names for its ports would have it."""
+    for number, port in enumerate(made["spec"]["containers"][0]["ports"]):
+        port["name"] = f"port-{number}"
+    return made
+
+
+def test_the_names_of_its_ports_do_not_matter() -> None:
+    assert from_pod(renamed(pod())) == read()
+
+
+@pytest.mark.parametrize("ports", [None, "x", "20400-20403", "20000-20009"])
+def test_ports_that_neither_the_annotation_nor_their_names_tell_are_not_ours(
+    ports: str | None,
+) -> None:
+    edit = {"metadata": {"annotations": {"moriio.dev/ports": ports}}}
+    assert from_pod(laid_over(renamed(pod()), edit)) is None
+
+
+@pytest.mark.parametrize("added", [19_990, 20_900])
+def test_a_port_that_a_webhook_added_is_not_of_the_block(added: int) -> None:
+    made = pod()
+    made["spec"]["containers"][0]["ports"].insert(0, {"name": "more", "containerPort": added})
+    assert from_pod(made) == read()
+    made["metadata"]["annotations"] = {}
+    assert from_pod(made) == read()
 
 
 @pytest.mark.parametrize("label", ["moriio.dev/role", "moriio.dev/revision"])

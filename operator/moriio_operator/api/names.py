@@ -28,6 +28,8 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY = "moriio-operator"
 
 ANNOTATION_APPLIED = f"{GROUP}/applied"
+# The port block of an engine pod, as `20000-20003`.
+ANNOTATION_PORTS = f"{GROUP}/ports"
 
 COMPONENT_ENGINE = "engine"
 COMPONENT_ROUTER = "router"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 # Below the NodePort range (30000) and the kernel's ephemeral range (32768).
 DEFAULT_START = 20_000
 DEFAULT_END = 29_999
+_BLOCK = re.compile(r"(?P<base>[0-9]{1,5})-(?P<last>[0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,24 @@ class PortBlock:
 
     base: int
     size: int
+
+    @classmethod
+    def parse(cls, text: str) -> PortBlock | None:
+        """Read what `str` gives; None for any other text."""
+        found = _BLOCK.fullmatch(text)
+        if found is None:
+            return None
+        base, last = int(found["base"]), int(found["last"])
+        return cls(base, last - base + 1) if base <= last else None
+
+    def __str__(self) -> str:
+        """Give its first and its last port."""
+        return f"{self.base}-{self.base + self.size - 1}"
+
+    @property
+    def numbers(self) -> range:
+        """The port numbers of the block."""
+        return range(self.base, self.base + self.size)
 
     def overlaps(self, other: PortBlock) -> bool:
         """Tell whether the two share a port."""

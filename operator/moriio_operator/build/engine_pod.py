@@ -1,7 +1,8 @@
 """From a rendered template to the pod of one engine incarnation: a name, an owner, port numbers.
 
 This is all that a later operator does with a template that an earlier one rendered, so it knows
-nothing of vLLM: the template's own port entries say how a block is laid out.
+nothing of any stack: the template's own port entries say how a block is laid out. Which numbers an
+engine was given is written on its pod, to be read back whatever its ports are called.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
+from moriio_operator.api.ports import PortBlock
 from moriio_operator.build.metadata import metadata
 from moriio_operator.stack.vllm_moriio.ports import placeholder
 
@@ -33,10 +35,12 @@ def block_size(template: dict[str, Any]) -> int:
 def incarnation(owner: Owner, name: str, template: dict[str, Any], base: int) -> dict[str, Any]:
     """Build the pod of one engine, whose block begins at port `base`."""
     given = template["metadata"]
+    block = PortBlock(base, block_size(template))
+    annotations = {**(given.get("annotations") or {}), names.ANNOTATION_PORTS: str(block)}
     made: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": metadata(owner, name, given.get("labels"), given.get("annotations")),
+        "metadata": metadata(owner, name, given.get("labels"), annotations),
         "spec": copy.deepcopy(template["spec"]),
     }
     engine = _engine(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +21,6 @@ from moriio_operator.observe.failure import (
     mute,
     trouble_of,
 )
-from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP
 
 RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED = "Relabelled", "UnknownRevision", "PortsDoubled"
 # An end that says nothing about how the next engine will fare.
@@ -152,21 +152,35 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _ports(pod: dict[str, Any]) -> PortBlock | None:
-    """Read the block back from the pod: what was built is the record, whatever is built today."""
-    for container in pod["spec"]["containers"]:
-        if container["name"] == names.CONTAINER_ENGINE:
-            ports = {p.get("name", ""): p["containerPort"] for p in container.get("ports") or []}
-            if HTTP in ports and HANDSHAKE in ports:
-                return PortBlock(ports[HTTP], _contiguous(ports[HTTP], set(ports.values())))
-    return None
+    """Read the block back from the pod: what was built is the record, whatever is built today.
+
+    The annotation says where the block is. Anybody may edit it, while the container's ports are
+    there for good: so it counts as far as they bear it out. Pods of 0.1.0 have none; the first
+    port of theirs is named `http`, and is never alone.
+    """
+    containers = pod["spec"]["containers"]
+    ports = next((c.get("ports") for c in containers if c["name"] == names.CONTAINER_ENGINE), None)
+    declared = {port["containerPort"]: port.get("name") for port in ports or []}
+    annotations = pod["metadata"].get("annotations") or {}
+    block = PortBlock.parse(annotations.get(names.ANNOTATION_PORTS) or "")
+    if block is not None and declared.keys() >= set(block.numbers):
+        return _contiguous(block.base, declared)
+    first = next((number for number, name in declared.items() if name == "http"), None)
+    found = None if first is None else _contiguous(first, declared)
+    return found if found is not None and found.size > 1 else None
 
 
-def _contiguous(base: int, numbers: set[int]) -> int:
-    """Count the numbers from the first on without a gap: a webhook may have added others."""
-    size = 0
-    while base + size in numbers:
-        size += 1
-    return size
+def _contiguous(port: int, declared: Container[int]) -> PortBlock:
+    """Give the declared ports around one, up to a gap: a webhook may have added others beyond.
+
+    All of them, since an annotation that was edited may name a part of a block.
+    """
+    first = last = port
+    while first - 1 in declared:
+        first -= 1
+    while last + 1 in declared:
+        last += 1
+    return PortBlock(first, last - first + 1)
 
 
 def _state(metadata: dict[str, Any], status: dict[str, Any]) -> EngineState:
