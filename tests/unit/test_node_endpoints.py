@@ -12,7 +12,7 @@ from moriio_operator.stack.vllm_moriio.registration import Registration
 from unit.samples import Json, laid_over
 
 SERVICES = {"llm-p": RoleService(Role.PREFILL, 2), "llm-d": RoleService(Role.DECODE, 1)}
-PORTS = {"http": 20_000, "sentinel": 20_001, "handshake": 20_002, "notify": 20_004}
+PORTS = {"http": 20_000, "reserved": 20_001, "handshake": 20_002, "notify": 20_004}
 
 
 def endpoint(uid: str = "u1", address: str = "198.18.1.7", **conditions: Any) -> Json:

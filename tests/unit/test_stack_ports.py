@@ -12,7 +12,7 @@ RANKS = st.integers(1, 16)
 
 @given(RANKS)
 def test_the_named_ports_are_the_whole_block_each_once(ranks: int) -> None:
-    # http, sentinel, and a handshake and a notify port a rank.
+    # http, reserved, and a handshake and a notify port a rank.
     assert sorted(layout(ranks).values()) == list(range(2 + 2 * ranks))
 
 
@@ -39,12 +39,12 @@ def test_no_placeholder_is_part_of_another(ranks: int) -> None:
 @pytest.mark.parametrize(
     ("ranks", "ports"),
     [
-        (1, {"http": 0, "sentinel": 1, "handshake": 2, "notify": 3}),
+        (1, {"http": 0, "reserved": 1, "handshake": 2, "notify": 3}),
         (
             2,
             {
                 "http": 0,
-                "sentinel": 1,
+                "reserved": 1,
                 "handshake": 2,
                 "handshake-1": 3,
                 "notify": 4,

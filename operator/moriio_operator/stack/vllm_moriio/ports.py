@@ -12,7 +12,7 @@ from __future__ import annotations
 # Names of the ports in pods, Services and EndpointSlices: at most 15 characters, as Kubernetes
 # wants. A slice carries the number that each pod gave to the name.
 HTTP = "http"
-SENTINEL = "sentinel"
+RESERVED = "reserved"
 HANDSHAKE = "handshake"
 NOTIFY = "notify"
 
@@ -20,11 +20,11 @@ NOTIFY = "notify"
 def layout(ranks: int) -> dict[str, int]:
     """Give every port of an engine's block by its name, as an offset from the block's first port.
 
-    `http` is the OpenAI API, health and metrics. `sentinel` is kept for the peer prober; nothing
+    `http` is the OpenAI API, health and metrics. `reserved` is kept for the peer prober; nothing
     listens there yet. `handshake` and `notify` are one port a rank (ZMQ, unauthenticated); those
     of the ranks above the first carry their number.
     """
-    offsets = {HTTP: 0, SENTINEL: 1}
+    offsets = {HTTP: 0, RESERVED: 1}
     for name, first in ((HANDSHAKE, 2), (NOTIFY, 2 + ranks)):
         for rank in range(ranks):
             offsets[name if rank == 0 else f"{name}-{rank}"] = first + rank
