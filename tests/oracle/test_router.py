@@ -10,7 +10,8 @@ import pytest
 from moriio_operator.facts import router as contract
 from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.node.registration_socket import RegistrationSocket
-from moriio_operator.stack.vllm_moriio.registration import Registration, registration
+from moriio_operator.stack.registration import Registration
+from moriio_operator.stack.vllm_moriio.registration import registration
 from unit.waiting import until
 
 from oracle.router import Router, free_ports, running
@@ -22,7 +23,7 @@ SIZES = ((1, 1), (2, 1), (8, 1), (1, 2), (1, 8))
 
 def argv(*, api: int, registration: str, metrics: int) -> list[str]:
     """The contract's own arguments, on ports that are free here."""
-    given = contract.arguments("CacheAware", 1800)
+    given = contract.arguments("CacheAware", 1800, contract.discovery("moriio"))
     moved = {
         str(contract.HTTP_PORT): str(api),
         str(contract.METRICS_PORT): str(metrics),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moriio_operator.facts import models
 from moriio_operator.facts.models import LAYER_RULES, PREFIX_CACHING, SPECULATION
-from moriio_operator.facts.terms import Layer, Mode, Role
+from moriio_operator.facts.terms import STATE_LAYERS, Layer, Mode, Role
 from moriio_operator.facts.versions import KNOWN, NEWEST, Version
 
 READ, WRITE = Mode.READ, Mode.WRITE
@@ -37,7 +37,7 @@ def test_full_attention_is_carried_everywhere(version: Version, mode: Mode) -> N
         (Version(0, 33), WRITE, True),
     ],
 )
-@pytest.mark.parametrize("layer", sorted(models.STATE_LAYERS))
+@pytest.mark.parametrize("layer", sorted(STATE_LAYERS))
 def test_layers_with_a_state_came_to_read_and_then_to_write(
     version: Version, mode: Mode, layer: Layer, *, carried: bool
 ) -> None:

@@ -11,7 +11,9 @@ from unit.samples import Json, spec
 
 def flags(change: Json | None = None) -> dict[str, str]:
     given = spec({"router": change or {}}).router
-    written = router.arguments(given.policy, given.request_timeout_seconds)
+    written = router.arguments(
+        given.policy, given.request_timeout_seconds, router.discovery("moriio")
+    )
     found = {}
     for flag, value in zip(written, [*written[1:], ""], strict=True):
         if flag.startswith("--"):

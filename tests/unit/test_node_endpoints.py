@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.node.endpoints import SERVICE_LABEL, RoleService, present, selector, serving
-from moriio_operator.stack.vllm_moriio.registration import Registration
+from moriio_operator.stack.registration import Registration
 
 from unit.samples import Json, laid_over
 

@@ -16,8 +16,9 @@ from moriio_operator.api.report import EngineReport
 from moriio_operator.facts.terms import Attention, Mode, Role
 from moriio_operator.node import engine_probe as module
 from moriio_operator.node.engine_probe import EngineProbe
+from moriio_operator.stack.registration import Registration
 from moriio_operator.stack.vllm_moriio.description import HANDSHAKE_REQUEST
-from moriio_operator.stack.vllm_moriio.registration import Registration, registration
+from moriio_operator.stack.vllm_moriio.registration import registration
 
 from unit.test_stack_description import LAYOUT, metadata
 from unit.waiting import PATIENCE_S, until

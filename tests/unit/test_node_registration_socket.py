@@ -13,7 +13,8 @@ import zmq
 import zmq.asyncio
 from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.node.registration_socket import RegistrationSocket
-from moriio_operator.stack.vllm_moriio.registration import Registration, registration
+from moriio_operator.stack.registration import Registration
+from moriio_operator.stack.vllm_moriio.registration import registration
 
 from unit.waiting import PATIENCE_S, until
 

@@ -24,6 +24,7 @@ SEALED: list[Json] = [
     {"engine": {"version": "0.33.0"}},
     {"engine": {"imagePullSecrets": [{"name": "pull"}]}},
     {"engine": {"apiKeySecretKeyRef": {"name": "api", "key": "key"}}},
+    {"connector": {"type": "Other"}},
     {"connector": {"mode": "Write"}},
     {"connector": {"backend": "XGMI"}},
     {"connector": {"qpPerTransfer": 2}},

@@ -22,7 +22,7 @@ from moriio_operator.plan.step import Creation, Step
 from moriio_operator.plan.strategy import Course
 from moriio_operator.report import conditions
 from moriio_operator.report.conditions import Verdict
-from moriio_operator.stack.vllm_moriio.compatibility import Assessment
+from moriio_operator.stack.stack import Assessment
 
 from unit.samples import NOW, REVISION, Json, engine, later
 
@@ -360,7 +360,7 @@ def test_a_newer_version_is_a_warning() -> None:
 
 
 def test_of_a_version_that_is_too_old_no_rules_are_known() -> None:
-    verdict = conditions.contract_checked(Assessment(Version(0, 19, 1)), ["x"])
+    verdict = conditions.contract_checked(Assessment(Version(0, 19, 1), too_old=True), ["x"])
     assert (verdict.status, verdict.reason) == ("False", "VersionTooOld")
     assert verdict.message == "no rules are known for vLLM 0.19.1"
 

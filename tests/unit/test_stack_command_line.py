@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from moriio_operator.api.owned import is_owned_flag
+from moriio_operator.api.ports import placeholder
 from moriio_operator.facts import router
 from moriio_operator.facts.terms import Role
 from moriio_operator.facts.versions import KNOWN, Version
 from moriio_operator.stack.vllm_moriio import command_line
-from moriio_operator.stack.vllm_moriio.ports import placeholder
 
 from unit.samples import FULL, MINIMAL, Json, spec
 

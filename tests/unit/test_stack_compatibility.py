@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from moriio_operator.api.model import Architecture
 from moriio_operator.facts.terms import Attention, Layer, Mode
 from moriio_operator.facts.versions import KNOWN, NEWEST, Version
-from moriio_operator.stack.vllm_moriio.compatibility import Assessment, assess
+from moriio_operator.stack.stack import Assessment
+from moriio_operator.stack.vllm_moriio.compatibility import assess
 
 from unit.samples import FULL, Json, laid_over, spec
 

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from moriio_operator.api.ports import placeholder
 from moriio_operator.facts import keys
 from moriio_operator.facts.terms import Role
 from moriio_operator.facts.versions import KNOWN, Version
 from moriio_operator.stack.vllm_moriio import connector
 from moriio_operator.stack.vllm_moriio.connector import kv_transfer_config
-from moriio_operator.stack.vllm_moriio.ports import placeholder
 
 from unit.samples import FULL, MINIMAL, Json, spec
 

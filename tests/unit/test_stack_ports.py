@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moriio_operator.stack.vllm_moriio.ports import layout, placeholder
+from moriio_operator.api.ports import placeholder
+from moriio_operator.stack.vllm_moriio.ports import layout
 
 RANKS = st.integers(1, 16)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgpack
 import pytest
 from moriio_operator.facts.terms import Mode, Role
-from moriio_operator.stack.vllm_moriio.registration import Registration, encode, registration
+from moriio_operator.stack.registration import Registration, encode
+from moriio_operator.stack.vllm_moriio.registration import registration
 
 
 def made(role: Role = Role.DECODE, mode: Mode = Mode.READ, tensor: int = 1) -> Registration:

@@ -1,6 +1,6 @@
 """All that can be wrong with a PDDeployment and is known without acting.
 
-The admin's policy, the range of ports, vLLM's contract, and the templates.
+The admin's policy, the range of ports, the contract of its stack, and the templates.
 
 What one object decides is refused at admission by the CRD's CEL rules; this is the rest.
 """
@@ -15,14 +15,14 @@ from moriio_operator.api.network import NetworkMode
 from moriio_operator.api.ports import PortRange
 from moriio_operator.api.problem import Problem
 from moriio_operator.facts.terms import ROLES
-from moriio_operator.stack.vllm_moriio import compatibility
+from moriio_operator.stack import table as stacks
 
 
 def problems(owner: Owner, policy: admin.Policy, ports: PortRange) -> list[Problem]:
     """Give every problem, not only the first: a user mends them in one go."""
     found = list(admin.problems(owner, policy))
     found += network.problems(owner.spec.network, ports)
-    found += compatibility.assess(owner.spec).problems
+    found += stacks.of(owner.spec).assess(owner.spec).problems
     for role in ROLES:
         pod_template = owner.spec.role(role).pod_template
         found += templates.problems(pod_template, f"spec.{role}.podTemplate")

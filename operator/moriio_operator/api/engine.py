@@ -23,7 +23,7 @@ from moriio_operator.api.schema import (
     with_rules,
 )
 from moriio_operator.facts import versions
-from moriio_operator.facts.terms import Backend, Mode
+from moriio_operator.facts.terms import Backend, ConnectorType, Mode
 from moriio_operator.facts.versions import Version
 
 ONE_DIMENSION_RULE = rule(
@@ -84,6 +84,12 @@ class Engine(ApiModel):
 class Connector(ApiModel):
     """Settings of vLLM's MoRIIOConnector; every one is written out, none left to a default."""
 
+    # Any text is read: what an operator does not know is a problem to report, not a crash.
+    type: str = Field(
+        default=ConnectorType.MORIIO.value,
+        description="What carries the KV cache. MoRIIO: vLLM's MoRIIOConnector.",
+        json_schema_extra={"enum": [known.value for known in ConnectorType]},
+    )
     mode: Mode = Field(
         description="Read: decode fetches the KV cache after prefill answered; failures are seen "
         "at once. Write: prefill pushes it layer by layer; a lost prefill is seen only at the "

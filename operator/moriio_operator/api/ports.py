@@ -60,3 +60,8 @@ class PortBlock:
     def overlaps(self, other: PortBlock) -> bool:
         """Tell whether the two share a port."""
         return self.base < other.base + other.size and other.base < self.base + self.size
+
+
+def placeholder(name: str) -> str:
+    """Stand for the number of a named port in an argument, until an incarnation has its block."""
+    return f"$(PORT_{name.upper().replace('-', '_')})"

@@ -12,9 +12,8 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.ports import PortBlock
+from moriio_operator.api.ports import PortBlock, placeholder
 from moriio_operator.build.metadata import metadata
-from moriio_operator.stack.vllm_moriio.ports import placeholder
 
 # The number in a template that stands for the first port of a block; 0 is no port in Kubernetes.
 FIRST_PORT = 1

@@ -13,7 +13,6 @@ from typing import Any
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.engine import EngineRole
-from moriio_operator.api.model import SecretKeyRef
 from moriio_operator.api.network import NetworkMode
 from moriio_operator.build import credentials, devices, host, volumes
 from moriio_operator.build.engine_pod import FIRST_PORT
@@ -21,9 +20,8 @@ from moriio_operator.build.merge import merged
 from moriio_operator.build.metadata import engine_labels
 from moriio_operator.build.pod import ContainerPatch, Contribution, assemble
 from moriio_operator.facts.terms import Backend, Role
-from moriio_operator.stack.vllm_moriio import command_line
-from moriio_operator.stack.vllm_moriio.connector import POD_IP
-from moriio_operator.stack.vllm_moriio.ports import HTTP, layout
+from moriio_operator.stack import table as stacks
+from moriio_operator.stack.stack import Health, Stack
 
 _STARTUP_PERIOD_S = 2
 
@@ -44,13 +42,15 @@ def engine_template(owner: Owner, role: Role, revision: str, image: str) -> dict
 
 def _contributions(owner: Owner, role: Role, revision: str, image: str) -> Iterator[Contribution]:
     spec, engine = owner.spec, owner.spec.role(role)
-    offsets = layout(engine.parallelism.ranks)
-    yield _engine(owner, role, revision, offsets)
-    yield credentials.variables(_secrets(spec))
+    stack = stacks.of(spec)
+    offsets = stack.ports(engine)
+    yield _pod(spec, role, revision, stack)
+    yield _engine(spec, role, stack, offsets)
+    yield credentials.variables(stack.secrets(spec))
     yield devices.privileged()
     yield volumes.shared_memory()
     yield volumes.model_cache(spec.model.cache)
-    yield _lifecycle(spec, role)
+    yield _lifecycle(engine, stack)
     yield devices.resources(engine)
     if spec.network.mode is NetworkMode.HOST:
         yield host.network(offsets, image)
@@ -59,37 +59,41 @@ def _contributions(owner: Owner, role: Role, revision: str, image: str) -> Itera
     yield credentials.pull_secrets(spec.engine)
 
 
-def _engine(owner: Owner, role: Role, revision: str, offsets: Mapping[str, int]) -> Contribution:
-    """The pod itself, and the engine container with its arguments, environment and ports."""
-    spec = owner.spec
+def _pod(spec: Spec, role: Role, revision: str, stack: Stack) -> Contribution:
     return Contribution(
-        "engine",
+        "pod",
         labels=engine_labels(revision, role),
         fields={
             "restartPolicy": "Never",
             # A Service named `vllm` would inject VLLM_PORT=tcp://..., which vLLM dies of.
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": command_line.grace_seconds(spec, role),
+            "terminationGracePeriodSeconds": stack.grace_seconds(spec, role),
         },
+    )
+
+
+def _engine(spec: Spec, role: Role, stack: Stack, offsets: Mapping[str, int]) -> Contribution:
+    return Contribution(
+        "engine",
         main=ContainerPatch(
             fields={"image": spec.engine.image},
-            args=command_line.arguments(spec, role, spec.engine.ruling_version),
-            env=_environment(spec, role),
+            args=stack.arguments(spec, role),
+            env=_environment(spec, role, stack),
             ports=_ports(spec.network.mode, offsets),
         ),
     )
 
 
-def _lifecycle(spec: Spec, role: Role) -> Contribution:
+def _lifecycle(engine: EngineRole, stack: Stack) -> Contribution:
     """Say how the engine is judged, how it stops, and where its last words are."""
     # Wait until no router sends more; the kubelet itself sleeps, so the image needs no shell.
-    sleep = {"sleep": {"seconds": command_line.leave_seconds()}}
+    sleep = {"sleep": {"seconds": stack.pre_stop_seconds()}}
     fields = {
         # The last words of a log are the diagnosis that the status shows.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": sleep},
-        **_probes(spec.role(role)),
+        **_probes(engine, stack.health),
     }
     return Contribution("lifecycle", main=ContainerPatch(fields=fields))
 
@@ -105,35 +109,27 @@ def _ports(mode: NetworkMode, offsets: Mapping[str, int]) -> list[dict[str, Any]
     return made
 
 
-def _environment(spec: Spec, role: Role) -> list[dict[str, Any]]:
+def _environment(spec: Spec, role: Role, stack: Stack) -> list[dict[str, Any]]:
     address = {"valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}}
-    plain = command_line.environment(spec, role, spec.engine.ruling_version)
+    plain = stack.environment(spec, role)
     # A user's value takes the place of ours, where that is not refused.
-    secrets = _secrets(spec)
+    secrets = stack.secrets(spec)
     plain.update((v.name, v.value) for v in spec.role(role).env if v.name not in secrets)
     return [
-        # POD_IP comes first: only variables above an expansion can be used in it.
-        *({"name": name, **address} for name in (POD_IP, "VLLM_HOST_IP")),
+        # They come first: only variables above an expansion can be used in it.
+        *({"name": name, **address} for name in stack.address_variables),
         *({"name": name, "value": value} for name, value in plain.items()),
     ]
 
 
-def _secrets(spec: Spec) -> dict[str, SecretKeyRef]:
-    references = {
-        names.HUB_TOKEN: spec.model.token_secret_key_ref,
-        names.ENGINE_API_KEY: spec.engine.api_key_secret_key_ref,
-    }
-    return {name: reference for name, reference in references.items() if reference is not None}
-
-
-def _probes(wish: EngineRole) -> dict[str, Any]:
-    health = {"httpGet": {"path": command_line.HEALTH_PATH, "port": HTTP}}
+def _probes(engine: EngineRole, where: Health) -> dict[str, Any]:
+    health = {"httpGet": {"path": where.path, "port": where.port}}
     return {
         "startupProbe": {
             **health,
             "periodSeconds": _STARTUP_PERIOD_S,
             "timeoutSeconds": 5,
-            "failureThreshold": math.ceil(wish.startup_timeout_seconds / _STARTUP_PERIOD_S),
+            "failureThreshold": math.ceil(engine.startup_timeout_seconds / _STARTUP_PERIOD_S),
         },
         "readinessProbe": {
             **health, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 3,

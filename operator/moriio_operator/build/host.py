@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moriio_operator.api import names
+from moriio_operator.api.ports import placeholder
 from moriio_operator.build.pod import RESTRICTED, Contribution
-from moriio_operator.stack.vllm_moriio.ports import placeholder
 
 _SMALL = {"cpu": "500m", "memory": "128Mi"}
 

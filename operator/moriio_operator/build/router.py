@@ -14,7 +14,9 @@ from moriio_operator.build import credentials
 from moriio_operator.build.metadata import metadata, router_labels
 from moriio_operator.build.pod import RESTRICTED, ContainerPatch, Contribution, Json, assemble
 from moriio_operator.facts import router
-from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.facts.terms import ROLES, ConnectorType, Role
+from moriio_operator.stack import table as stacks
+from moriio_operator.stack.stack import Stack
 
 REGISTRAR_PORT = 8081
 
@@ -53,14 +55,16 @@ def router_template(owner: Owner, revision: str, registrar_image: str) -> Json:
 
 def _contributions(owner: Owner, revision: str, image: str) -> Iterator[Contribution]:
     spec = owner.spec
-    key = spec.engine.api_key_secret_key_ref
+    stack, key = stacks.of(spec), spec.engine.api_key_secret_key_ref
     yield _pod(owner, revision)
-    yield Contribution("registrar", init_containers=[_registrar(owner, revision, image)])
-    yield _router(spec.router)
+    if stack.needs_registrar:
+        yield Contribution("registrar", init_containers=[_registrar(owner, revision, image)])
+    yield _router(spec.router, stack)
     yield _lifecycle()
     yield credentials.variables({} if key is None else {names.ROUTER_API_KEY: key})
     yield _resources(spec.router)
-    yield Contribution("registrar", volumes=[{"name": "token", "projected": _token()}])
+    if stack.needs_registrar:
+        yield Contribution("registrar", volumes=[{"name": "token", "projected": _token()}])
     yield credentials.pull_secrets(spec.engine)
 
 
@@ -85,12 +89,14 @@ def _pod(owner: Owner, revision: str) -> Contribution:
     )
 
 
-def _router(wish: Router) -> Contribution:
+def _router(settings: Router, stack: Stack) -> Contribution:
     return Contribution(
         "router",
         main=ContainerPatch(
-            fields={"image": wish.image},
-            args=router.arguments(wish.policy, wish.request_timeout_seconds),
+            fields={"image": settings.image},
+            args=router.arguments(
+                settings.policy, settings.request_timeout_seconds, stack.router_arguments()
+            ),
             ports=[
                 {"name": "http", "containerPort": router.HTTP_PORT, "protocol": "TCP"},
                 {"name": "metrics", "containerPort": router.METRICS_PORT, "protocol": "TCP"},
@@ -121,11 +127,11 @@ def _lifecycle() -> Contribution:
     return Contribution("lifecycle", main=ContainerPatch(fields=fields))
 
 
-def _resources(wish: Router) -> Contribution:
-    if wish.resources is None:
+def _resources(settings: Router) -> Contribution:
+    if settings.resources is None:
         return Contribution("resources")
     # An empty map would come back as none, and look like a foreign edit for ever.
-    given = wish.resources.model_dump(exclude_none=True)
+    given = settings.resources.model_dump(exclude_none=True)
     amounts = {kind: by_name for kind, by_name in given.items() if by_name}
     return Contribution("resources", main=ContainerPatch(fields={"resources": amounts}))
 
@@ -139,9 +145,17 @@ def _registrar(owner: Owner, revision: str, image: str) -> Json:
         "--deployment", owner.name,
     ]  # fmt: skip
     for role in ROLES:
-        wish = owner.spec.role(role).parallelism
+        parallelism = owner.spec.role(role).parallelism
         arguments += [f"--{role}", names.role_service(owner.name, Role(role), revision)]
-        arguments += [f"--{role}-tensor", str(wish.tensor), f"--{role}-data", str(wish.data_local)]
+        arguments += [
+            f"--{role}-tensor",
+            str(parallelism.tensor),
+            f"--{role}-data",
+            str(parallelism.data_local),
+        ]
+    connector = owner.spec.connector.type
+    if connector != ConnectorType.MORIIO:
+        arguments += ["--connector", connector]
     health = {"timeoutSeconds": 5, "periodSeconds": 2}
     return {
         "name": names.CONTAINER_REGISTRAR,

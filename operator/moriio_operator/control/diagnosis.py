@@ -18,6 +18,7 @@ from moriio_operator.control.queue import Key
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.observe.engine import Engine, with_last_words
+from moriio_operator.stack.stack import Stack
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +47,7 @@ class Diagnosis:
         """Forget a PDDeployment that is gone."""
         self._found.pop(key, None)
 
-    def applied(self, key: Key, engines: Iterable[Engine]) -> list[Engine]:
+    def applied(self, key: Key, engines: Iterable[Engine], stack: Stack) -> list[Engine]:
         """Give the engines with what is known of their ends; of those that are gone, forget it."""
         known, listed = self._found.get(key, {}), list(engines)
         found = {e.uid: known[e.uid] for e in listed if e.uid in known}
@@ -54,17 +55,17 @@ class Diagnosis:
             self._found[key] = found
         else:
             self._found.pop(key, None)
-        return [with_last_words(e, found[e.uid]) if e.uid in found else e for e in listed]
+        return [with_last_words(e, found[e.uid], stack) if e.uid in found else e for e in listed]
 
     def pending(self, key: Key, engines: Iterable[Engine]) -> frozenset[str]:
         """Give the uids of engines whose log is to be read, or is being read."""
         found = self._found.get(key, {})
         return frozenset(e.uid for e in engines if e.mute is not None and e.uid not in found)
 
-    def begin(self, key: Key, engine: Engine, told: Told | None) -> None:
+    def begin(self, key: Key, engine: Engine, stack: Stack, told: Told | None) -> None:
         """Read an ended engine's log in the background, once."""
         if engine.uid not in self._tasks:
-            task = asyncio.create_task(self._read(key, engine, told))
+            task = asyncio.create_task(self._read(key, engine, stack, told))
             self._tasks[engine.uid] = task
 
     async def settle(self) -> None:
@@ -72,7 +73,7 @@ class Diagnosis:
         while self._tasks:
             await asyncio.gather(*self._tasks.values())
 
-    async def _read(self, key: Key, engine: Engine, told: Told | None) -> None:
+    async def _read(self, key: Key, engine: Engine, stack: Stack, told: Told | None) -> None:
         text = ""
         try:
             async with asyncio.timeout(TIMEOUT_S), self._slots:
@@ -86,4 +87,4 @@ class Diagnosis:
         self._found.setdefault(key, {})[engine.uid] = text
         self.enqueue(key)
         if told is not None:
-            await told(with_last_words(engine, text))
+            await told(with_last_words(engine, text, stack))

@@ -51,6 +51,7 @@ from moriio_operator.plan.revision import revision as revision_of
 from moriio_operator.report import events
 from moriio_operator.report.model_config import differences
 from moriio_operator.report.status import Outcome, report
+from moriio_operator.stack import table as stacks
 
 log = structlog.get_logger(__name__)
 
@@ -124,10 +125,10 @@ class _Pass:
         self.status = Status.from_object(world.resource)
         self.record = StatusWriter(self.kube, world.resource)
         self.writer = ChildWriter(self.kube, owner, shared.cache, self.record.assert_unchanged)
-        self.engines = shared.diagnosis.applied(
-            key,
-            read_engines(world.pods, self.status, world.revisions(), revision_of(owner.spec)),
-        )
+        self.stack = stacks.of(owner.spec)
+        asked = revision_of(owner.spec)
+        read = read_engines(world.pods, self.status, world.revisions(), asked, self.stack)
+        self.engines = shared.diagnosis.applied(key, read, self.stack)
         self.decider = Decider(
             kube=self.kube,
             owner=owner,
@@ -232,7 +233,7 @@ class _Pass:
         for engine in self.engines:
             if engine.uid in undiagnosed:
                 told = self._post_end if engine.uid in fresh else None
-                self.shared.diagnosis.begin(self.key, engine, told)
+                self.shared.diagnosis.begin(self.key, engine, self.stack, told)
         if changed:
             for event in events.of_transitions(self.status, status):
                 await self._post(event)

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from moriio_operator.facts.terms import Layer, Mode, Role
+from moriio_operator.facts.terms import STATE_LAYERS, Layer, Mode, Role
 from moriio_operator.facts.versions import OLDEST, Version
 
-# Layers whose state is of one size, however long the text; vLLM calls them mamba.
-STATE_LAYERS = frozenset({Layer.STATE_SPACE, Layer.LINEAR_ATTENTION})
 HYBRID_FLAG = "--disable-hybrid-kv-cache-manager"
 
 # How the convolution's state must lie in memory for the connector to split it.

@@ -5,6 +5,8 @@ Source: vllm-router 0.1.17, read and measured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 HTTP_PORT = 8000
 METRICS_PORT = 29_000
 # Loopback only: whoever reaches the registration socket can register an engine, and so receive
@@ -30,17 +32,27 @@ POLICIES = {
 }
 
 
-def arguments(policy: str, request_timeout_s: int) -> list[str]:
-    """Give the router's arguments; its defaults bind loopback, so every address is written."""
+def arguments(policy: str, request_timeout_s: int, engines: Sequence[str]) -> list[str]:
+    """Give the router's arguments; its defaults bind loopback, so every address is written.
+
+    `engines` are those that say how it finds engines and speaks to them.
+    """
     return [
         "--host", "0.0.0.0",  # noqa: S104 - clients come from other pods
         "--port", str(HTTP_PORT),
-        "--vllm-pd-disaggregation",
-        "--kv-connector", "moriio",
-        "--vllm-discovery-address", REGISTRATION,
+        *engines,
         "--prometheus-host", "0.0.0.0",  # noqa: S104 - scrapers come from other pods
         "--prometheus-port", str(METRICS_PORT),
         "--policy", POLICIES[policy],
         "--request-timeout-secs", str(request_timeout_s),
         "--log-level", "info",
+    ]  # fmt: skip
+
+
+def discovery(connector: str) -> list[str]:
+    """Give the arguments by which the router takes prefill and decode engines as they register."""
+    return [
+        "--vllm-pd-disaggregation",
+        "--kv-connector", connector,
+        "--vllm-discovery-address", REGISTRATION,
     ]  # fmt: skip

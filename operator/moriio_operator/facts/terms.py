@@ -32,6 +32,12 @@ class Backend(StrEnum):
     XGMI = "XGMI"
 
 
+class ConnectorType(StrEnum):
+    """A connector, and with it the engine that it is of; each has its stack."""
+
+    MORIIO = "MoRIIO"
+
+
 class Attention(StrEnum):
     """What the KV cache holds: heads (GQA, with MHA and MQA as its ends), or latents (MLA)."""
 
@@ -46,3 +52,7 @@ class Layer(StrEnum):
     SLIDING_WINDOW = "SlidingWindow"
     STATE_SPACE = "StateSpace"
     LINEAR_ATTENTION = "LinearAttention"
+
+
+# Layers whose state is of one size, however long the text; vLLM calls them mamba.
+STATE_LAYERS = frozenset({Layer.STATE_SPACE, Layer.LINEAR_ATTENTION})

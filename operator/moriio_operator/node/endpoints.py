@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from moriio_operator.facts.terms import Mode, Role
-from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY
-from moriio_operator.stack.vllm_moriio.registration import Registration, registration
+from moriio_operator.stack.registration import Endpoint, Registration
+from moriio_operator.stack.stack import Stack
+from moriio_operator.stack.table import DEFAULT
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 
@@ -26,6 +27,7 @@ class RoleService:
     role: Role
     tensor: int
     data: int = 1
+    stack: Stack = DEFAULT
 
 
 def selector(services: Iterable[str]) -> str:
@@ -50,25 +52,19 @@ def serving(
     found: dict[str, Registration] = {}
     for piece in slices:
         service = services.get(piece["metadata"]["labels"].get(SERVICE_LABEL, ""))
-        ports = {port.get("name"): port.get("port") for port in piece.get("ports") or []}
+        named = ((port.get("name"), port.get("port")) for port in piece.get("ports") or [])
+        ports = {name: number for name, number in named if name and number}
         # All of it is IPv4: the wire format has no brackets for anything else.
-        if piece.get("addressType") != "IPv4":
-            continue
-        if service is None or not {HTTP, HANDSHAKE, NOTIFY} <= ports.keys():
+        if piece.get("addressType") != "IPv4" or service is None:
             continue
         for endpoint in piece.get("endpoints") or []:
             uid = (endpoint.get("targetRef") or {}).get("uid")
             if uid and endpoint.get("addresses") and _serves(endpoint.get("conditions") or {}):
-                found[uid] = registration(
-                    service.role,
-                    mode,
-                    host=endpoint["addresses"][0],
-                    http=ports[HTTP],
-                    handshake=ports[HANDSHAKE],
-                    notify=ports[NOTIFY],
-                    tensor=service.tensor,
-                    data=service.data,
-                )
+                host = endpoint["addresses"][0]
+                engine = Endpoint(service.role, mode, host, ports, service.tensor, service.data)
+                registration = service.stack.registration(engine)
+                if registration is not None:
+                    found[uid] = registration
     return found
 
 

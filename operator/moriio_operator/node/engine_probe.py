@@ -20,13 +20,14 @@ import zmq
 import zmq.asyncio
 
 from moriio_operator.api.report import EngineReport
+from moriio_operator.stack.registration import Registration
 from moriio_operator.stack.vllm_moriio.description import (
     HANDSHAKE_REQUEST,
     VERSION_PATH,
     from_handshake,
     version_from_answer,
 )
-from moriio_operator.stack.vllm_moriio.registration import Registration, handshake_address
+from moriio_operator.stack.vllm_moriio.registration import handshake_address
 
 log = structlog.get_logger(__name__)
 

@@ -25,7 +25,7 @@ from moriio_operator.node.endpoints import RoleService, present, selector, servi
 from moriio_operator.node.engine_probe import EngineProbe
 from moriio_operator.node.registration_socket import RegistrationSocket
 from moriio_operator.node.report_writer import ReportWriter, Writer
-from moriio_operator.stack.vllm_moriio.registration import Registration
+from moriio_operator.stack.registration import Registration
 from moriio_operator.telemetry.server import serve
 
 log = structlog.get_logger(__name__)

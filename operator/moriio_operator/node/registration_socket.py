@@ -11,7 +11,7 @@ import zmq
 import zmq.asyncio
 from zmq.utils.monitor import parse_monitor_message
 
-from moriio_operator.stack.vllm_moriio.registration import Registration, encode
+from moriio_operator.stack.registration import Registration, encode
 
 _UP = zmq.Event.HANDSHAKE_SUCCEEDED
 _DOWN = {zmq.Event.DISCONNECTED, zmq.Event.CLOSED, zmq.Event.CONNECT_RETRIED}

@@ -21,6 +21,8 @@ from moriio_operator.observe.failure import (
     mute,
     trouble_of,
 )
+from moriio_operator.stack.stack import Stack
+from moriio_operator.stack.table import DEFAULT
 
 RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED = "Relabelled", "UnknownRevision", "PortsDoubled"
 # An end that says nothing about how the next engine will fare.
@@ -72,12 +74,13 @@ class Engine:
         return self.state in (EngineState.TERMINATING, EngineState.ENDED)
 
 
-def from_pod(pod: dict[str, Any]) -> Engine | None:
+def from_pod(pod: dict[str, Any], stack: Stack = DEFAULT) -> Engine | None:
     """Read an engine from its pod; None for a pod that is no engine of ours, whatever its labels.
 
     Role, serial and ports come from what nobody can change, the name and the container's ports;
     labels are anybody's to edit. Without one of its own an engine is taken aside, as Kubernetes
     has it for pods of any controller: it is left alone, and another takes its place.
+    `stack` knows what its last words stand for; who does not ask why it ended needs none.
     """
     metadata, status = pod["metadata"], pod.get("status") or {}
     named = _NAME.fullmatch(metadata["name"])
@@ -92,7 +95,7 @@ def from_pod(pod: dict[str, Any]) -> Engine | None:
         trouble: Trouble | None = _relabelled(role)
     else:
         state = _state(metadata, status)
-        trouble = trouble_of(status, state)
+        trouble = trouble_of(status, state, stack)
     portless = misses_ports(pod) if state is EngineState.PENDING else None
     if portless is not None:
         # It would wait for as long as the others hold them; another block may be free at once.
@@ -134,12 +137,12 @@ def of_doubled_ports(engine: Engine, holder: Engine) -> Engine:
     return replace(engine, state=EngineState.ENDED, trouble=Trouble(PORTS_DOUBLED, text), mute=None)
 
 
-def with_last_words(engine: Engine, log: str) -> Engine:
+def with_last_words(engine: Engine, log: str, stack: Stack = DEFAULT) -> Engine:
     """Give a mute engine with the end of its log as its last words."""
     if engine.trouble is None or not log.strip():
         return engine
-    trouble = heard(engine.trouble, log, of_ours=engine.mute == names.CONTAINER_ENGINE)
-    return replace(engine, trouble=trouble, mute=None)
+    speaker = stack if engine.mute == names.CONTAINER_ENGINE else None
+    return replace(engine, trouble=heard(engine.trouble, log, speaker), mute=None)
 
 
 def _relabelled(role: str) -> Trouble:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.status import EngineState
-from moriio_operator.facts.signatures import recognise
+from moriio_operator.stack.stack import Stack
 
 # A container that waits for these reasons will not start without somebody's help.
 _STUCK = frozenset(
@@ -40,12 +41,17 @@ class Trouble:
     message: str
 
 
-def trouble_of(status: dict[str, Any], state: EngineState) -> Trouble | None:
+def trouble_of(status: dict[str, Any], state: EngineState, stack: Stack) -> Trouble | None:
     """Find out what is wrong with an engine; None when nothing is known to be."""
     if state is EngineState.ENDED:
         end, ended = _end(status), ended_container(status)
-        # What a user's sidecar says on its way out is none of vLLM's words.
-        return recognised(end) if ended is None or ended["name"] in _OURS else end
+        # What a user's sidecar says on its way out is none of the engine's words.
+        if ended is not None and ended["name"] not in _OURS:
+            return end
+        known = recognised(end, stack)
+        # The preflight is ours, and says by its exit code what no stack need know.
+        taken = known is end and ended is not None and _ports_taken(ended)
+        return Trouble(PORT_IN_USE, end.message) if taken else known
     if state is EngineState.READY:
         return None
     for container in _containers(status):
@@ -60,6 +66,12 @@ def trouble_of(status: dict[str, Any], state: EngineState) -> Trouble | None:
         )
         return Trouble("AddressNotIPv4", text)
     return _unscheduled(status)
+
+
+def _ports_taken(ended: dict[str, Any]) -> bool:
+    if ended["name"] != names.CONTAINER_PREFLIGHT:
+        return False
+    return bool(ended["state"]["terminated"].get("exitCode") == errno.EADDRINUSE)
 
 
 def misses_ports(pod: dict[str, Any]) -> Trouble | None:
@@ -77,20 +89,20 @@ def misses_ports(pod: dict[str, Any]) -> Trouble | None:
     return Trouble(HOST_PORT_TAKEN, found.message)
 
 
-def recognised(trouble: Trouble) -> Trouble:
+def recognised(trouble: Trouble, stack: Stack) -> Trouble:
     """Name what the last words of an engine stand for, with its remedy."""
     if trouble.reason == _NODE_PORTS:
         return Trouble(HOST_PORT_TAKEN, trouble.message)
-    signature = recognise(trouble.message) if trouble.reason in _UNTOLD else None
+    signature = stack.recognise(trouble.message) if trouble.reason in _UNTOLD else None
     if signature is None:
         return trouble
     return Trouble(signature.reason, f"{signature.remedy}; {trouble.message}")
 
 
-def heard(trouble: Trouble, log: str, *, of_ours: bool) -> Trouble:
-    """Add the end of a log to what is known; only what is `of_ours` says what vLLM's words mean."""
+def heard(trouble: Trouble, log: str, stack: Stack | None) -> Trouble:
+    """Add the end of a log to what is known; without a stack it is the log of somebody else."""
     told = Trouble(trouble.reason, f"{trouble.message}; its log ends: {tail(log)}")
-    return recognised(told) if of_ours else told
+    return told if stack is None else recognised(told, stack)
 
 
 def mute(status: dict[str, Any]) -> str | None:

@@ -14,13 +14,12 @@ from typing import Any, Literal
 from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import Condition, ConditionType, EngineState
 from moriio_operator.facts.terms import ROLES, Role
-from moriio_operator.facts.versions import OLDEST
 from moriio_operator.observe.engine import Engine
 from moriio_operator.observe.failure import HOST_PORT_TAKEN, PORT_IN_USE
 from moriio_operator.plan.crashes import Failures, delay_s
 from moriio_operator.plan.decision import Decision, Freeze, Keep
 from moriio_operator.plan.step import Step
-from moriio_operator.stack.vllm_moriio.compatibility import Assessment
+from moriio_operator.stack.stack import Assessment
 
 _LONGEST = 4096
 _PLACED = (EngineState.STARTING, EngineState.READY, EngineState.UNREADY)
@@ -57,26 +56,27 @@ def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verd
     `differences` are facts that engines tell otherwise: what was checked with them was not.
     """
     kind, version = ConditionType.CONTRACT_CHECKED, assessment.version
-    if version < OLDEST:
-        return Verdict(kind, "False", "VersionTooOld", f"no rules are known for vLLM {version}")
+    engine = assessment.engine
+    if assessment.too_old:
+        return Verdict(kind, "False", "VersionTooOld", f"no rules are known for {engine} {version}")
     if differences:
         return Verdict(kind, "False", "FactsDiffer", "; ".join(differences))
     notes = "; ".join(assessment.unchecked)
     if assessment.newer:
         text = (
-            f"vLLM is newer than {version}, the newest that this operator knows: the rules of "
+            f"{engine} is newer than {version}, the newest that this operator knows: the rules of "
             f"{version} are applied; upgrade the operator when one that knows it is out"
         )
         return Verdict(kind, "False", "VersionNewer", "; ".join(filter(None, (text, notes))))
     if assessment.unknown:
         text = (
-            f"the image's tag does not tell vLLM's version, so the rules of {version} are applied: "
-            "state it in spec.engine.version (which makes a new revision)"
+            f"the image's tag does not tell {engine}'s version, so the rules of {version} are "
+            "applied: state it in spec.engine.version (which makes a new revision)"
         )
         return Verdict(kind, "Unknown", "VersionUnstated", "; ".join(filter(None, (text, notes))))
     if notes:
         return Verdict(kind, "Unknown", "FactsUnstated", notes)
-    text = f"checked against the rules of vLLM {version}"
+    text = f"checked against the rules of {engine} {version}"
     return Verdict(kind, "True", "Checked", text)
 
 

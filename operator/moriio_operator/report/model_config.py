@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.report import PDReport
-from moriio_operator.facts.models import STATE_LAYERS
-from moriio_operator.facts.terms import Layer
+from moriio_operator.facts.terms import STATE_LAYERS, Layer
 from moriio_operator.facts.versions import Version, parse
 
 # Of values that differ from a declared one as many are named: engines of one revision agree, and a

@@ -35,7 +35,7 @@ from moriio_operator.plan.retired import served
 from moriio_operator.plan.step import Creation, Step
 from moriio_operator.plan.view import RevisionView, view_of
 from moriio_operator.report import conditions
-from moriio_operator.stack.vllm_moriio.compatibility import assess
+from moriio_operator.stack import table as stacks
 
 # False, they keep nothing from serving.
 _ASIDE = (ConditionType.PROGRESSING, ConditionType.CONTRACT_CHECKED)
@@ -138,7 +138,7 @@ def _verdicts(
     settled = all(verdict.true for verdict in roles) and _settled(router, spec.router.replicas)
     return [
         conditions.accepted(outcome.problems),
-        conditions.contract_checked(assess(spec), outcome.differences),
+        conditions.contract_checked(stacks.of(spec).assess(spec), outcome.differences),
         conditions.ports_allocated(step, mine, desired, failures, remedy(spec.network)),
         *roles,
         router_ready,

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from moriio_operator import __version__
-from moriio_operator.facts.terms import ROLES, Mode
+from moriio_operator.facts.terms import ROLES, ConnectorType, Mode
 from moriio_operator.kube.lease import LeaseLostError
 from moriio_operator.runtime.settings import Settings
 from moriio_operator.telemetry import logs
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(run=_operator)
 
     register = commands.add_parser("registrar", help="register engines with the router of this pod")
+    register.add_argument("--connector", default=ConnectorType.MORIIO.value, help="type of stack")
     register.add_argument("--mode", type=Mode, required=True, help="Read or Write")
     register.add_argument("--router", required=True, help="registration socket, ADDRESS:PORT")
     register.add_argument("--port", type=int, required=True, help="health and metrics port")
@@ -83,11 +84,16 @@ def _operator(arguments: argparse.Namespace) -> int:
 def _registrar(arguments: argparse.Namespace) -> int:
     from moriio_operator.node import registrar  # noqa: PLC0415
     from moriio_operator.node.endpoints import RoleService  # noqa: PLC0415
+    from moriio_operator.stack import table  # noqa: PLC0415
 
     logs.configure(arguments.log_level)
+    stack = table.named(arguments.connector)
     services = {
         getattr(arguments, role): RoleService(
-            role, getattr(arguments, f"{role}_tensor"), getattr(arguments, f"{role}_data")
+            role,
+            getattr(arguments, f"{role}_tensor"),
+            getattr(arguments, f"{role}_data"),
+            stack,
         )
         for role in ROLES
     }

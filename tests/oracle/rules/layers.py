@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from moriio_operator.facts.models import DSPARK, STATE_LAYERS, drafts_beside_state, layer_problems
-from moriio_operator.facts.terms import Layer, Mode
+from moriio_operator.facts.models import DSPARK, drafts_beside_state, layer_problems
+from moriio_operator.facts.terms import STATE_LAYERS, Layer, Mode
 from moriio_operator.facts.versions import Version
 
 from oracle.ask import Question, ask

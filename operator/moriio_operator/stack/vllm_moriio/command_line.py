@@ -9,11 +9,12 @@ from __future__ import annotations
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.engine import EngineRole, Expert
+from moriio_operator.api.ports import placeholder
 from moriio_operator.facts import flags, models, router
 from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.facts.versions import NEWEST, Version
 from moriio_operator.stack.vllm_moriio import connector
-from moriio_operator.stack.vllm_moriio.ports import HTTP, placeholder
+from moriio_operator.stack.vllm_moriio.ports import HTTP
 
 HEALTH_PATH = "/health"
 

@@ -7,11 +7,10 @@ the assessment says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.problem import Problem
 from moriio_operator.facts.versions import NEWEST, OLDEST, Version
+from moriio_operator.stack.stack import Assessment
 from moriio_operator.stack.vllm_moriio import model_rules, shape_rules, unchecked
 from moriio_operator.stack.vllm_moriio.rule_context import Case
 
@@ -37,24 +36,12 @@ _NOTES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """What is known about a spec: whose rules hold, what breaks them, what was not checked."""
-
-    version: Version
-    # vLLM is newer than the newest that is known, or its version is not told at all.
-    newer: bool = False
-    unknown: bool = False
-    problems: tuple[Problem, ...] = ()
-    unchecked: tuple[str, ...] = ()
-
-
 def assess(spec: Spec) -> Assessment:
     """Hold a spec against the contract of its version of vLLM."""
     told = spec.engine.declared_version
     version = spec.engine.ruling_version
     if version < OLDEST:
-        return Assessment(version, problems=(_too_old(spec, version),))
+        return Assessment(version, too_old=True, problems=(_too_old(spec, version),))
     case = Case(spec, version)
     return Assessment(
         version,

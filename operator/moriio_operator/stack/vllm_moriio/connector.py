@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 
 from moriio_operator.api.engine import Connector
+from moriio_operator.api.ports import placeholder
 from moriio_operator.facts import keys
 from moriio_operator.facts.terms import Backend, Mode, Role
 from moriio_operator.facts.versions import NEWEST, Version
-from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY, placeholder
+from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY
 
 # The variable that an engine container takes its own address from (downward API).
 POD_IP = "POD_IP"

@@ -38,8 +38,3 @@ def rank_offset(dp_local: int, tensor_rank: int) -> int:
     parallel rank is the global one, which within one pod is the local one.
     """
     return dp_local + tensor_rank
-
-
-def placeholder(name: str) -> str:
-    """Stand for the number of a named port in an argument, until an incarnation has its block."""
-    return f"$(PORT_{name.upper().replace('-', '_')})"

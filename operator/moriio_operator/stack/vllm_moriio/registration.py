@@ -1,31 +1,33 @@
-"""The router's registration message: one msgpack map an engine, in one ZMQ frame.
+"""What the registrar sends of an engine of vLLM and MoRIIO: what vLLM's own heartbeat would.
 
-Source: vllm-router 0.1.17 and vLLM 0.32.0's heartbeat. The router keys engines by `http_address`
-and role, learns the mode from the first valid message, and pins it for the life of its process.
+Source: vLLM 0.32.0's heartbeat.
 """
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-import msgpack
-
 from moriio_operator.facts.requests import zmq_address
 from moriio_operator.facts.terms import Mode, Role
+from moriio_operator.stack.registration import Endpoint, Registration
+from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY
 
 _TYPES = {Role.PREFILL: "P", Role.DECODE: "D"}
 _MODES = {Mode.READ: "READ", Mode.WRITE: "WRITE"}
 
 
-class Registration(TypedDict):
-    """What the router wants to know of an engine."""
-
-    type: str
-    http_address: str
-    zmq_address: str
-    dp_size: int
-    tp_size: int
-    transfer_mode: str
+def of_endpoint(engine: Endpoint) -> Registration | None:
+    """Describe an engine by its endpoint; None if that lacks a port that peers need."""
+    if not {HTTP, HANDSHAKE, NOTIFY} <= engine.ports.keys():
+        return None
+    return registration(
+        engine.role,
+        engine.mode,
+        host=engine.host,
+        http=engine.ports[HTTP],
+        handshake=engine.ports[HANDSHAKE],
+        notify=engine.ports[NOTIFY],
+        tensor=engine.tensor,
+        data=engine.data,
+    )
 
 
 def registration(
@@ -58,9 +60,3 @@ def handshake_address(message: Registration) -> str:
     """Give where the first rank of a registered engine answers handshakes, as HOST:PORT."""
     told = dict(part.split(":", 1) for part in message["zmq_address"].split(","))
     return f"{told['host']}:{told['handshake']}"
-
-
-def encode(message: Registration) -> bytes:
-    """Give the bytes on the wire."""
-    encoded: bytes = msgpack.packb(message)
-    return encoded

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.problem import Problem
-from moriio_operator.facts import models
-from moriio_operator.facts.terms import Attention, Layer, Role
+from moriio_operator.facts.terms import STATE_LAYERS, Attention, Layer, Role
 from moriio_operator.facts.versions import Version
 
 REASON = "OutsideContract"
@@ -29,7 +28,7 @@ class Case:
     @property
     def state(self) -> bool:
         """Whether layers with a state are among them."""
-        return bool(self.layers & models.STATE_LAYERS)
+        return bool(self.layers & STATE_LAYERS)
 
     @property
     def shape(self) -> tuple[Attention | None, int | None, int, int]:
