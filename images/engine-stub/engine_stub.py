@@ -17,7 +17,9 @@ def parse() -> argparse.Namespace:
     """Read what the stub cares about; everything else of vLLM's command line is let pass."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--kv-transfer-config", type=json.loads, required=True)
+    parser.add_argument("--kv-transfer-config", type=json.loads, default={})
+    # In place of the connector's: one port, as an engine with another connector may have.
+    parser.add_argument("--peer-port", type=int)
     parser.add_argument("--tensor-parallel-size", type=int, default=1)
     parser.add_argument("--stub-exit", type=int)
     parser.add_argument("--stub-last-words", default="")
@@ -53,6 +55,15 @@ def bind(first: int, ranks: int) -> list[socket.socket]:
     return [socket.create_server(("0.0.0.0", first + rank)) for rank in range(ranks)]
 
 
+def listeners(options: argparse.Namespace) -> list[list[socket.socket]]:
+    """Hold the ports that peers dial."""
+    if options.peer_port is not None:
+        return [bind(options.peer_port, 1)]
+    extra = options.kv_transfer_config["kv_connector_extra_config"]
+    ranks = options.tensor_parallel_size
+    return [bind(extra[key], ranks) for key in ("handshake_port", "notify_port")]
+
+
 def main() -> None:
     """Serve until SIGTERM."""
     options = parse()
@@ -60,10 +71,7 @@ def main() -> None:
     if options.stub_exit is not None:
         print(options.stub_last_words, file=sys.stderr, flush=True)
         sys.exit(options.stub_exit)
-    extra = options.kv_transfer_config["kv_connector_extra_config"]
-    held = [
-        bind(extra[key], options.tensor_parallel_size) for key in ("handshake_port", "notify_port")
-    ]
+    held = listeners(options)
     server = http.server.ThreadingHTTPServer(("0.0.0.0", options.port), Handler)
     print("serving", options.port, len(held), flush=True)
     server.serve_forever()
