@@ -23,7 +23,7 @@ The operator renders, checks and explains engines by the version of vLLM in thei
 `spec.engine.version`, or else the image's tag. {OLDEST} to {NEWEST} are known. A newer version, or
 one that the tag does not tell, gets the rules of {NEWEST}, and the status says so; an older one is
 refused (`VersionTooOld`). What a version cannot do is refused before an engine starts
-(`OutsideContract`), as far as `spec.model.facts` tells what the model needs; the status names the
+(`OutsideContract`), as far as `spec.model.config` tells what the model needs; the status names the
 rules that went unchecked. Engines work from {_FIRST_WORKING} on: before it neither mode does.
 
 A change is given with the first known version that has it. Known are:

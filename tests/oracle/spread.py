@@ -104,7 +104,7 @@ def _expanded(text: str, environment: dict[str, str]) -> str:
 
 def _service(change: Json, version: Version) -> Owner:
     base = {
-        "model": {"name": MODEL, "facts": {"architecture": "MoE", "attention": "MLA"}},
+        "model": {"name": MODEL, "config": {"architecture": "MoE", "attention": "MLA"}},
         "engine": {"version": str(version)},
     }
     return owner(laid_over(base, change))

@@ -242,7 +242,9 @@ class Churn:
         await self._dismiss()
         name = self._pick()
         found = await self.api.get(PDDEPLOYMENT, self.namespace, name)
-        ports = self._free_after(found.get("status", {}).get("portCursor") or 0, 3)
+        ports = self._free_after(
+            found.get("status", {}).get("portAllocation", {}).get("cursor", 0), 3
+        )
         for node in self._here():
             await self._invite(node, ports)
         old = self._of(name)

@@ -39,7 +39,7 @@ def experts(namespace: str, name: str, mode: str) -> Manifest:
     """Give engines of two data parallel ranks each, which share out the experts of a tiny model."""
     made = tiny(namespace, name, mode)
     spec = made["spec"]
-    spec["model"]["name"], spec["model"]["facts"]["architecture"] = EXPERTS, "MoE"
+    spec["model"]["name"], spec["model"]["config"]["architecture"] = EXPERTS, "MoE"
     for role in ("prefill", "decode"):
         spec[role]["parallelism"] = {"dataLocal": 2, "expert": "Enabled"}
         (container,) = spec[role]["podTemplate"]["spec"]["containers"]

@@ -128,7 +128,7 @@ HOST: Json = {
     "model": {
         "name": "org/experts",
         "servedName": "experts",
-        "facts": {
+        "config": {
             "architecture": "MoE",
             "attention": "MLA",
             "kvHeads": 1,

@@ -7,6 +7,7 @@ from moriio_operator.api.status import (
     Condition,
     EngineState,
     EngineStatus,
+    PortAllocation,
     RoleStatus,
     Status,
     Summary,
@@ -29,7 +30,7 @@ def condition() -> Condition:
 def status() -> Status:
     return Status(
         observed_generation=3,
-        port_cursor=12,
+        port_allocation=PortAllocation(cursor=12),
         revision="bcdfghjk",
         summary=Summary(prefill="1/1", decode="0/1", reason="Starting"),
         conditions=[condition()],
@@ -66,11 +67,32 @@ def test_nothing_unset_is_written() -> None:
 
 def test_an_object_without_a_status_has_the_empty_one() -> None:
     assert Status.from_object({}) == Status.from_object({"status": None}) == Status()
-    assert Status().port_cursor == 0
+    assert Status().port_allocation.cursor == 0
 
 
 def test_fields_of_a_newer_operator_are_ignored() -> None:
-    assert Status.from_object({"status": {"portCursor": 4, "fence": {}}}) == Status(port_cursor=4)
+    stored = {"portAllocation": {"cursor": 4, "strategy": "x"}, "fence": {}}
+    read = Status.from_object({"status": stored})
+    assert read == Status(port_allocation=PortAllocation(cursor=4))
+
+
+def test_the_names_of_the_first_release_are_read_and_those_of_today_written() -> None:
+    retired = {"base": 20_000, "ports": 4, "until": 8}
+    read = Status.from_object({"status": {"portCursor": 12, "retiredPorts": [retired]}})
+    assert read.to_object()["portAllocation"] == {"cursor": 12, "retired": [retired]}
+    assert not {"portCursor", "retiredPorts"} & read.to_object().keys()
+
+
+def test_once_both_are_there_the_name_of_today_counts() -> None:
+    stored = {"portAllocation": {"cursor": 12}, "portCursor": 4}
+    assert Status.from_object({"status": stored}).port_allocation.cursor == 12
+
+
+def test_of_a_broken_list_of_retired_ports_the_cursor_and_the_good_items_count() -> None:
+    good = {"base": 20_000, "ports": 4, "until": 8}
+    stored = {"portAllocation": {"cursor": 12, "retired": [good, {"base": "x"}]}, "engines": 5}
+    read = Status.from_object({"status": stored}).port_allocation
+    assert (read.cursor, len(read.retired)) == (12, 0)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +109,7 @@ def test_of_a_status_that_does_not_read_in_one_place_the_rest_counts(
     whole = status().to_object()
     without = Status.from_object({"status": {k: v for k, v in whole.items() if k != lost}})
     assert Status.from_object({"status": {**whole, **beyond}}) == without
-    assert without.port_cursor == 12
+    assert without.port_allocation.cursor == 12
 
 
 def test_of_a_list_the_items_that_read_count() -> None:

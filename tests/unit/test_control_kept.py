@@ -47,7 +47,7 @@ async def test_while_a_revision_drains_a_refused_wish_makes_nothing_of_it_anew()
     operator.change({"prefill": refused, "decode": refused})
     await operator.step()
     assert living(operator) == []
-    assert operator.status.port_cursor == 8
+    assert operator.status.port_allocation.cursor == 8
 
 
 async def test_what_a_tightened_policy_forbids_is_not_replaced_under_the_cloak_of_another() -> None:

@@ -45,7 +45,7 @@ async def test_an_engine_that_still_leaves_holds_its_quota_without_a_fault_of_th
     )
     assert await operator.step() == HELD_RETRY_S
     assert operator.condition("Accepted").status == "True"
-    assert operator.status.port_cursor == 8
+    assert operator.status.port_allocation.cursor == 8
     await operator.settle()
     assert operator.pods() == ["llm-decode-8", "llm-prefill-0"]
 

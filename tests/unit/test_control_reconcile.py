@@ -49,7 +49,7 @@ async def test_a_new_deployment_gets_everything_in_one_pass_in_the_order_that_cr
         "apply PDDeployment",
         *["create Pod"] * 2,
     ]
-    assert operator.status.port_cursor == 8
+    assert operator.status.port_allocation.cursor == 8
 
 
 async def test_an_idle_deployment_is_not_written() -> None:
@@ -104,7 +104,7 @@ async def test_a_change_between_reading_and_writing_creates_nothing() -> None:
     with pytest.raises(ConflictError):
         await operator.step()
     assert operator.pods() == []
-    assert operator.status.port_cursor == 0
+    assert operator.status.port_allocation.cursor == 0
 
 
 async def test_a_scale_up_creates_and_a_scale_down_stops_the_newest() -> None:
@@ -206,7 +206,7 @@ async def test_a_status_that_is_lost_is_made_anew_and_no_living_block_is_given_o
         await operator.step()
     await operator.settle()
     assert operator.pods() == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
-    assert operator.status.port_cursor == 12
+    assert operator.status.port_allocation.cursor == 12
     assert operator.condition("Ready").status == "True"
 
 
@@ -214,11 +214,11 @@ async def test_a_status_of_another_version_keeps_its_cursor_and_is_written_anew(
     operator = await serving()
     status = operator.kube.one("PDDeployment", "llm")["status"]
     status["engines"][0]["state"] = "Levitating"
-    status["portCursor"] = 100
+    status["portAllocation"]["cursor"] = 100
     operator.change({"decode": {"replicas": 2}})
     await operator.settle()
     assert operator.pods() == ["llm-decode-100", "llm-decode-4", "llm-prefill-0"]
-    assert operator.status.port_cursor == 104
+    assert operator.status.port_allocation.cursor == 104
     assert {engine.state for engine in operator.status.engines} == {"Ready"}
 
 
@@ -236,11 +236,11 @@ async def test_a_crash_at_any_write_of_the_first_pass_leaves_no_double(
     roles = [name.split("-")[1] for name in operator.pods()]
     assert roles == ["decode", "decode", "prefill"]
     serials = [int(name.rsplit("-", 1)[1]) for name in operator.pods()]
-    assert operator.status.port_cursor > max(serials)
+    assert operator.status.port_allocation.cursor > max(serials)
 
 
 async def test_what_a_report_says_of_a_living_engine_is_compared_with_the_spec() -> None:
-    operator = await serving({"model": {"facts": {"attention": "MLA"}}})
+    operator = await serving({"model": {"config": {"attention": "MLA"}}})
     uid = operator.kube.of_kind("Pod")[0]["metadata"]["uid"]
     metadata = {"name": "r", "namespace": "team", "labels": names.base_labels("llm")}
     report = {
@@ -255,7 +255,7 @@ async def test_what_a_report_says_of_a_living_engine_is_compared_with_the_spec()
     checked = operator.condition("ContractChecked")
     assert (checked.status, checked.reason) == ("False", "FactsDiffer")
     assert checked.message == (
-        "spec.model.facts.attention is stated as MLA, and the engine reports GQA: correct it"
+        "spec.model.config.attention is stated as MLA, and the engine reports GQA: correct it"
     )
     # It belongs to its pod, and nobody else takes it away.
     assert operator.kube.one("PDReport", "r")["engines"] == report["engines"]

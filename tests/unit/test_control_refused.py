@@ -56,7 +56,7 @@ async def test_a_refused_pod_costs_no_port_and_is_told() -> None:
     operator = fresh()
     operator.kube.refuse = refuse("rehearse", "Pod", FORBIDDEN)
     assert await operator.step() == REFUSED_RETRY_S
-    assert (operator.pods(), operator.status.port_cursor) == ([], 0)
+    assert (operator.pods(), operator.status.port_allocation.cursor) == ([], 0)
     assert operator.condition("Accepted").message == (
         "spec.prefill: the API server refuses the engine pod: no engines on Sundays; "
         "spec.decode: the API server refuses the engine pod: no engines on Sundays"
@@ -67,7 +67,7 @@ async def test_a_namespace_that_forbids_privileged_pods_is_named_once_with_the_l
     operator = fresh()
     operator.kube.refuse = refuse("rehearse", "Pod", INSECURE)
     assert await operator.step() == REFUSED_RETRY_S
-    assert (operator.pods(), operator.status.port_cursor) == ([], 0)
+    assert (operator.pods(), operator.status.port_allocation.cursor) == ([], 0)
     accepted = operator.condition("Accepted")
     assert accepted.reason == "PodSecurityForbids"
     assert accepted.message == (
@@ -136,11 +136,11 @@ async def test_while_one_role_is_refused_the_other_is_kept_whole(
     expected = f"spec.{role}: the API server refuses the engine pod: {error.message}"
     assert accepted.message == expected
     # From now on nothing but the refused role is missing: it takes no port, pass after pass.
-    cursor = operator.status.port_cursor
+    cursor = operator.status.port_allocation.cursor
     operator.kubelets()
     for _ in range(3):
         assert await operator.step() == REFUSED_RETRY_S
-    assert (operator.status.port_cursor, len(operator.pods())) == (cursor, 3)
+    assert (operator.status.port_allocation.cursor, len(operator.pods())) == (cursor, 3)
     # Once it is allowed it comes.
     operator.kube.refuse = lambda _verb, _obj: None
     await operator.settle()
@@ -155,7 +155,7 @@ async def test_while_a_role_is_refused_its_ended_engine_is_cleared_away_and_told
     assert await operator.step() == REFUSED_RETRY_S
     assert living(operator) == ["llm-prefill-0"]
     assert told(operator) == ("False", "TemplateRefused")
-    assert operator.status.port_cursor == 8
+    assert operator.status.port_allocation.cursor == 8
     assert operator.condition("DecodeReady").reason == "EngineEnded"
 
 
@@ -167,7 +167,7 @@ async def test_of_a_deployment_without_engines_nothing_is_made_while_one_role_is
     operator.kube.refuse = refuse("rehearse", "Pod", INVALID, of_role(role))
     assert await operator.step() == REFUSED_RETRY_S
     assert {kind for kind, _ in operator.kube.objects} == {"PDDeployment", "Event"}
-    assert operator.status.port_cursor == 0
+    assert operator.status.port_allocation.cursor == 0
     assert told(operator) == ("False", "TemplateRefused")
 
 

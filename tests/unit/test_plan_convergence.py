@@ -95,7 +95,9 @@ class World:
                 last[port] = place
         held = [port for pod in pods for port in ports(pod)]
         assert len(held) == len(set(held))
-        assert all(serial(name) + 4 <= self.operator.status.port_cursor for name in self.bases)
+        assert all(
+            serial(name) + 4 <= self.operator.status.port_allocation.cursor for name in self.bases
+        )
 
     def check_ends(self) -> None:
         for role in self.operator.status.roles:

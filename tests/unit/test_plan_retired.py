@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moriio_operator.api.ports import PortRange
-from moriio_operator.api.status import EngineState, EngineStatus, RetiredPorts, Status
+from moriio_operator.api.status import (
+    EngineState,
+    EngineStatus,
+    PortAllocation,
+    RetiredPorts,
+    Status,
+)
 from moriio_operator.facts.terms import Role
 from moriio_operator.observe.engine import Engine
 from moriio_operator.plan.retired import MOST, retired, served
@@ -46,7 +52,9 @@ def test_who_served_and_is_gone_is_remembered_while_its_peer_lives() -> None:
 
 
 def test_with_the_last_one_who_was_there_then_it_is_forgotten() -> None:
-    status = Status(retired_ports=[RetiredPorts(base=20_004, ports=4, until=100)])
+    status = Status(
+        port_allocation=PortAllocation(retired=[RetiredPorts(base=20_004, ports=4, until=100)])
+    )
     assert kept(status, engine(96, P), engine(100, D)) == [20_004]
     assert kept(status, engine(100, P), engine(104, D)) == []
     assert kept(status) == []
@@ -64,7 +72,9 @@ def test_who_vanished_before_it_was_seen_to_serve_may_have(state: EngineState) -
 
 def test_of_very_many_the_last_are_kept() -> None:
     many = [RetiredPorts(base=20_000 + 4 * n, ports=4, until=9_000) for n in range(MOST)]
-    status = Status(retired_ports=many, engines=[known(8_000, shown=True)])
+    status = Status(
+        port_allocation=PortAllocation(retired=many), engines=[known(8_000, shown=True)]
+    )
     bases = kept(status, engine(0, P), cursor=9_004)
     assert (len(bases), bases[-1], bases[0]) == (MOST, 28_000, 20_004)
 

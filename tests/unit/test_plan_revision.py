@@ -52,6 +52,9 @@ SEALED: list[Json] = [
 ]
 
 NOT_SEALED: list[Json] = [
+    {"model": {"config": {"architecture": "MoE", "attention": "MLA"}}},
+    {"model": {"config": {"kvHeads": 8, "layers": ["FullAttention"]}}},
+    # By the name that the first release had for it.
     {"model": {"facts": {"architecture": "MoE", "attention": "MLA"}}},
     {"model": {"facts": {"kvHeads": 8, "layers": ["FullAttention"]}}},
     {"network": {"portRange": {"start": 20_000, "end": 20_099}}},
@@ -86,7 +89,9 @@ def test_counts_and_the_routers_own_settings_do_not(change: Json) -> None:
 @pytest.mark.parametrize("change", [*SEALED, *NOT_SEALED], ids=str)
 def test_routers_are_made_anew_for_all_but_a_count(change: Json) -> None:
     # Besides counts only what concerns no program that runs.
-    counts = all(part.keys() <= {"replicas", "facts", "portRange"} for part in change.values())
+    counts = all(
+        part.keys() <= {"replicas", "config", "facts", "portRange"} for part in change.values()
+    )
     assert (router_revision(spec(change)) == router_revision(spec())) == counts
 
 

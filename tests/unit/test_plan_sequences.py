@@ -118,7 +118,7 @@ async def test_a_webhook_that_takes_labels_off_engines_makes_none_of_them() -> N
     operator.kube.rewrite = without_role
     assert await played(operator) == []
     assert operator.condition("Accepted").reason == "EngineRewritten"
-    assert operator.status.port_cursor == 0
+    assert operator.status.port_allocation.cursor == 0
 
 
 async def test_a_webhook_that_renames_a_port_stops_nothing_that_serves() -> None:

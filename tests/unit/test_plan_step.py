@@ -7,7 +7,14 @@ from datetime import datetime
 
 import pytest
 from moriio_operator.api.ports import PortBlock, PortRange
-from moriio_operator.api.status import EngineState, EngineStatus, LastFailure, RoleStatus, Status
+from moriio_operator.api.status import (
+    EngineState,
+    EngineStatus,
+    LastFailure,
+    PortAllocation,
+    RoleStatus,
+    Status,
+)
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
 from moriio_operator.observe.failure import Trouble
@@ -41,7 +48,7 @@ def step(
     kind: type[Act | Keep] = Act,
     blocked: frozenset[Role] = frozenset(),
 ) -> Step:
-    known = status or Status(port_cursor=40)
+    known = status or Status(port_allocation=PortAllocation(cursor=40))
     decision = kind(Target(revision, counts or wish()), (), blocked)
     return planner.plan(
         decision, "llm", known, views(engines, revision, sizes), PortSpace(ports), now
@@ -98,7 +105,7 @@ def recorded(
         for _ in [0]
         if ended
     ]
-    return Status(port_cursor=40, roles=[entry], engines=known)
+    return Status(port_allocation=PortAllocation(cursor=40), roles=[entry], engines=known)
 
 
 def test_missing_engines_take_the_next_blocks_and_the_cursor_moves_on() -> None:
@@ -135,7 +142,7 @@ def test_of_a_surplus_those_that_do_not_serve_are_stopped_first() -> None:
 
 
 def test_the_block_of_an_engine_that_leaves_is_not_given_out() -> None:
-    status = Status(port_cursor=PORTS.length)
+    status = Status(port_allocation=PortAllocation(cursor=PORTS.length))
     plan = step([engine(0, D, LEAVING), engine(4, P)], status=status)
     assert [birth.ports.base for birth in plan.creations] == [20_008]
 
@@ -274,7 +281,7 @@ def test_the_end_of_an_old_revisions_engine_is_told_but_not_held_against_the_new
 
 def test_frozen_nothing_changes_and_what_runs_is_reported() -> None:
     running = [engine(0, P, revision="old"), engine(4, D, ENDED, revision="old")]
-    plan = frozen(running, Status(port_cursor=40), None)
+    plan = frozen(running, Status(port_allocation=PortAllocation(cursor=40)), None)
     assert (plan.creations, plan.deletions, plan.cursor) == ((), (), 40)
     assert (plan.course.waits, plan.course.client) == (False, "old")
     assert plan.failures_of("old", D).count == 1
@@ -298,7 +305,7 @@ def test_when_ports_run_out_those_that_fit_are_planned_and_the_rest_is_told() ->
 
 def test_in_a_full_range_an_engine_that_ended_gives_its_ports_to_its_successor() -> None:
     engines = [engine(0, P), engine(4, P), engine(8, D, ENDED)]
-    status = Status(port_cursor=12)
+    status = Status(port_allocation=PortAllocation(cursor=12))
     plan = step(engines, wish(2, 1), status, ports=TWELVE)
     assert (born(plan), stopped(plan)) == ([], ["llm-decode-8"])
     assert plan.exhausted
@@ -330,7 +337,7 @@ def test_the_replacement_of_an_engine_whose_log_is_read_comes_at_once() -> None:
     dead = engine(4, D, ENDED)
     seen = views([engine(0, P), dead], REVISION, SIZES)
     decision = Act(Target(REVISION, wish()))
-    known, space = Status(port_cursor=40), PortSpace(PORTS)
+    known, space = Status(port_allocation=PortAllocation(cursor=40)), PortSpace(PORTS)
     plan = planner.plan(decision, "llm", known, seen, space, NOW, undiagnosed={dead.uid})
     assert (born(plan), stopped(plan)) == (["llm-decode-40"], [])
 

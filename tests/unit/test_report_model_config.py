@@ -10,7 +10,7 @@ from moriio_operator.report.model_config import differences
 
 from unit.samples import Json, owner
 
-FACTS = "spec.model.facts"
+FACTS = "spec.model.config"
 
 
 def report(*engines: Json) -> PDReport:
@@ -23,7 +23,7 @@ def found(declared: Json, *reports: PDReport, uids: tuple[str, ...] = ("u1", "u2
 
 
 def facts(**declared: Any) -> Json:
-    return {"model": {"facts": declared}}
+    return {"model": {"config": declared}}
 
 
 VERSION: Json = {"engine": {"version": "0.32.0"}}

@@ -80,7 +80,11 @@ def test_a_service_that_serves() -> None:
         "Ready": "True",
     }
     assert made.endpoint == "http://llm.team.svc:8000"
-    assert (made.port_cursor, made.revision, made.observed_generation) == (8, REVISION, 1)
+    assert (made.port_allocation.cursor, made.revision, made.observed_generation) == (
+        8,
+        REVISION,
+        1,
+    )
 
 
 def test_conditions_come_in_the_order_in_which_a_service_comes_up() -> None:

@@ -16,17 +16,17 @@ from moriio_operator.stack.vllm_moriio.compatibility import assess
 from unit.samples import FULL, Json, laid_over, spec
 
 STATED: Json = {
-    "model": {"facts": {"architecture": "Dense", "attention": "MLA", "layers": ["FullAttention"]}}
+    "model": {"config": {"architecture": "Dense", "attention": "MLA", "layers": ["FullAttention"]}}
 }
-MOE: Json = {"model": {"facts": {"architecture": "MoE"}}}
+MOE: Json = {"model": {"config": {"architecture": "MoE"}}}
 STATE: Json = {
-    "model": {"facts": {"layers": ["FullAttention", "StateSpace"]}},
+    "model": {"config": {"layers": ["FullAttention", "StateSpace"]}},
     **{
         role: {"env": [{"name": "VLLM_SSM_CONV_STATE_LAYOUT", "value": "DS"}]}
         for role in ("prefill", "decode")
     },
 }
-SLIDING: Json = {"model": {"facts": {"layers": ["FullAttention", "SlidingWindow"]}}}
+SLIDING: Json = {"model": {"config": {"layers": ["FullAttention", "SlidingWindow"]}}}
 HYBRID = "--disable-hybrid-kv-cache-manager"
 
 
@@ -47,7 +47,7 @@ def mode(name: str) -> Json:
 
 def tensors(prefill: int, decode: int, **facts: Any) -> Json:
     return {
-        "model": {"facts": facts},
+        "model": {"config": facts},
         "prefill": {"parallelism": {"tensor": prefill}},
         "decode": {"parallelism": {"tensor": decode}},
     }
@@ -185,15 +185,15 @@ REFUSED: list[tuple[list[Json], str, str, list[str]]] = [
         ["2 differs from 4", "layers with a state", "between equal sizes only", "make them equal"],
     ),
     (
-        [STATE], "0.30.0", "spec.model.facts.layers",
+        [STATE], "0.30.0", "spec.model.config.layers",
         ["StateSpace in Read mode of vLLM 0.30.0", "use vLLM 0.31"],
     ),
     (
-        [STATE, mode("Write")], "0.32.0", "spec.model.facts.layers",
+        [STATE, mode("Write")], "0.32.0", "spec.model.config.layers",
         ["in Read mode only", "set spec.connector.mode to Read"],
     ),
     (
-        [SLIDING, mode("Write")], "0.33.0", "spec.model.facts.layers",
+        [SLIDING, mode("Write")], "0.33.0", "spec.model.config.layers",
         ["SlidingWindow in Write mode", "set spec.connector.mode to Read", HYBRID],
     ),
     (
@@ -364,7 +364,7 @@ def test_memory_that_moves_is_refused_since_vllm_refuses_it() -> None:
 
 
 def test_a_kda_model_may_replay_its_states_while_it_speculates() -> None:
-    kda = laid_over(STATE, {"model": {"facts": {"layers": ["FullAttention", "LinearAttention"]}}})
+    kda = laid_over(STATE, {"model": {"config": {"layers": ["FullAttention", "LinearAttention"]}}})
     replays = args("decode", "--use-replayssm", "--spec-method", "dspark")
     assert told(kda, replays) == ""
     assert "--use-replayssm" in told(kda, args("decode", "--use-replayssm"))
@@ -385,7 +385,7 @@ def test_all_problems_are_told_at_once() -> None:
     )
     assert [problem.path for problem in found.problems] == [
         "spec.decode.parallelism.tensor",
-        "spec.model.facts.layers",
+        "spec.model.config.layers",
         "spec.decode.args",
     ]
 
@@ -393,57 +393,57 @@ def test_all_problems_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("change", "notes"),
     [
-        ({}, ["spec.model.facts.layers is not stated: whether vLLM can carry them"]),
+        ({}, ["spec.model.config.layers is not stated: whether vLLM can carry them"]),
         (
             {"prefill": {"parallelism": {"dataLocal": 2}}},
             [
-                "spec.model.facts.layers is not stated",
-                "spec.model.facts.architecture is not stated: whether "
+                "spec.model.config.layers is not stated",
+                "spec.model.config.architecture is not stated: whether "
                 "spec.prefill.parallelism.dataLocal 2 fits the model is not checked",
             ],
         ),
         (
             {"decode": {"parallelism": {"expert": "Enabled"}}},
             [
-                "spec.model.facts.layers is not stated",
-                "spec.model.facts.architecture is not stated: whether the model has experts for "
+                "spec.model.config.layers is not stated",
+                "spec.model.config.architecture is not stated: whether the model has experts for "
                 "spec.decode.parallelism.expert is not checked",
             ],
         ),
         (
             tensors(8, 4, attention="GQA"),
             [
-                "spec.model.facts.layers is not stated",
-                "spec.model.facts.kvHeads is not stated: whether tensor 8 and 4 fit together is "
+                "spec.model.config.layers is not stated",
+                "spec.model.config.kvHeads is not stated: whether tensor 8 and 4 fit together is "
                 "not checked",
             ],
         ),
         (
             tensors(8, 4),
             [
-                "spec.model.facts.layers is not stated",
-                "spec.model.facts.attention and spec.model.facts.kvHeads are not stated",
+                "spec.model.config.layers is not stated",
+                "spec.model.config.attention and spec.model.config.kvHeads are not stated",
             ],
         ),
         (
             args("decode", "--spec-method=ngram"),
             [
-                "spec.model.facts.layers is not stated",
+                "spec.model.config.layers is not stated",
                 "speculative decoding is asked for in spec.decode.args alone",
             ],
         ),
         (
             xgmi(),
             [
-                "spec.model.facts.layers is not stated",
+                "spec.model.config.layers is not stated",
                 "spec.<role>.devices.gpu.visibleDevices is not stated",
             ],
         ),
         (
             laid_over(xgmi("0,1,2", "2,1,0"), {"prefill": {"parallelism": {"dataLocal": 2}}}),
             [
-                "spec.model.facts.layers is not stated",
-                "spec.model.facts.architecture is not stated",
+                "spec.model.config.layers is not stated",
+                "spec.model.config.architecture is not stated",
                 "spec.prefill.parallelism.dataLocal is 2: whether each rank can open XGMI sessions",
             ],
         ),
@@ -506,7 +506,7 @@ SPECS = st.fixed_dictionaries(
         "decode": ROLES,
         "model": st.fixed_dictionaries(
             {
-                "facts": st.fixed_dictionaries(
+                "config": st.fixed_dictionaries(
                     {
                         "architecture": st.none() | st.sampled_from(Architecture),
                         "attention": st.none() | st.sampled_from(Attention),
@@ -533,5 +533,5 @@ def test_every_spec_can_be_assessed_and_is_assessed_alike(change: Json) -> None:
 @given(SPECS)
 def test_facts_that_are_stated_are_not_said_to_be_missing(change: Json) -> None:
     for note in assess(spec(change)).unchecked:
-        for name, value in change["model"]["facts"].items():
+        for name, value in change["model"]["config"].items():
             assert value is None or f"facts.{name} is not stated" not in note

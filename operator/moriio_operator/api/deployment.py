@@ -49,7 +49,8 @@ XGMI_RULE = rule(
 # Written out: to CEL the two roles are of different types.
 _DENSE_ROLES = " && ".join(f"self.{role}.parallelism.dataLocal == 1" for role in ROLES)
 DENSE_RULE = rule(
-    "!has(self.model.facts.architecture) || self.model.facts.architecture != 'Dense' || "
+    "(self.model.config.?architecture.orValue('') != 'Dense' "
+    "&& self.model.?facts.architecture.orValue('') != 'Dense') || "
     f"({_DENSE_ROLES})",
     "parallelism.dataLocal: must be 1 for a dense model, since vLLM makes every rank the first of "
     "one and all bind the same ports: use spec.prefill.replicas and spec.decode.replicas",

@@ -34,6 +34,14 @@ SERVED_NAME_RULE = rule(
 )
 
 
+ONE_CONFIG_RULE = rule(
+    # `config` is always there: its default is an empty object.
+    "!has(self.facts) || self.config == {}",
+    "spec.model: facts is the name of config in 0.1.0; give config alone",
+    ".facts",
+)
+
+
 class PersistentVolumeClaim(ApiModel):
     """A claim in the namespace of the PDDeployment."""
 
@@ -94,8 +102,8 @@ class Architecture(StrEnum):
     MOE = "MoE"
 
 
-class Facts(ApiModel):
-    """What is known about the model; rules that need a fact which is not stated go unchecked."""
+class ModelConfig(ApiModel):
+    """What the model's config.json says; rules that need a value that is not given go unchecked."""
 
     architecture: Architecture | None = Field(
         default=None,
@@ -128,7 +136,7 @@ class Facts(ApiModel):
 class Model(ApiModel):
     """The model that all engines serve."""
 
-    model_config = with_rules(MODEL_PATH_RULE)
+    model_config = with_rules(MODEL_PATH_RULE, ONE_CONFIG_RULE)
 
     name: Positional1024 = Field(
         description="Name on the hub, or an absolute path below "
@@ -147,8 +155,17 @@ class Model(ApiModel):
         description=f"The volume mounted at {names.CACHE_MOUNT} (HF_HOME is a folder in it); "
         "an emptyDir when left out.",
     )
-    facts: Facts = Field(
-        default=Facts(),
-        description="What is known about the model, for the rules of vLLM's contract that depend "
-        "on it. Changes no engine.",
+    config: ModelConfig = Field(
+        default=ModelConfig(),
+        description="What the model's config.json says, for the rules of vLLM and MoRIIO that "
+        "depend on it. A change of it restarts nothing.",
     )
+    facts: ModelConfig | None = Field(
+        default=None,
+        description="Deprecated: the name of `config` in 0.1.0. Give `config` in its place.",
+    )
+
+    @property
+    def known_config(self) -> ModelConfig:
+        """What is known of the model's config.json, under whichever name it was given."""
+        return self.config if self.facts is None else self.facts

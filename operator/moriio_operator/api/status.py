@@ -1,7 +1,8 @@
 """Status: what was observed, in lists keyed so that server-side apply merges by item.
 
-Times are RFC 3339 in UTC. `portCursor` is the one field that is a decision, not an observation:
-it is written before the pods that use it.
+Times are RFC 3339 in UTC. Some of it is memory, which could not be observed anew: the
+port allocation, which is written before the pods that use it, the accepted counts and revision, the
+crash records, and which engines ever served.
 """
 
 from __future__ import annotations
@@ -93,6 +94,24 @@ class RetiredPorts(ApiModel):
     )
 
 
+class PortAllocation(ApiModel):
+    """Which ports were given out, and which must not be given out again yet."""
+
+    cursor: int = Field(
+        default=0,
+        ge=0,
+        description="Ports handed out so far; never goes back. Modulo the range it is the next "
+        "block.",
+    )
+    retired: list[RetiredPorts] = Field(
+        default_factory=list,
+        max_length=256,
+        description="Blocks of engines that are gone, kept back while an engine lives that may "
+        "know them.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+
+
 class LastFailure(ApiModel):
     """The engine of a role that ended last, kept until all engines of the role are ready again."""
 
@@ -158,17 +177,18 @@ class Status(ApiModel):
     observed_generation: int | None = Field(
         default=None, description="The generation that this status speaks of."
     )
-    port_cursor: int = Field(
-        default=0,
-        ge=0,
-        description="Ports handed out so far; never goes back. Modulo the range it is the next "
-        "block.",
+    port_allocation: PortAllocation = Field(
+        default=PortAllocation(), description="Which ports were given out."
     )
-    retired_ports: list[RetiredPorts] = Field(
-        default_factory=list,
+    # Both stay in the schema, or the API server would drop them from objects that 0.1.0 stored
+    # before this version has read them.
+    port_cursor: int | None = Field(
+        default=None, ge=0, description="Deprecated: portAllocation.cursor of 0.1.0."
+    )
+    retired_ports: list[RetiredPorts] | None = Field(
+        default=None,
         max_length=256,
-        description="Blocks of engines that are gone, kept back while an engine lives that may "
-        "know them.",
+        description="Deprecated: portAllocation.retired of 0.1.0.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     revision: Annotated[str, StringConstraints(max_length=63)] | None = Field(
@@ -212,26 +232,46 @@ class Status(ApiModel):
         crash records. So of one that does not read, as another version of the operator may have
         written it, each field counts that does, and of each list the items that do.
         """
-        stored = obj.get("status") or {}
+        stored = _renamed(obj.get("status") or {})
         try:
             return cls.model_validate(stored)
         except ValidationError:
-            return cls.model_validate(dict(cls._readable(stored)))
-
-    @classmethod
-    def _readable(cls, stored: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        def reads(name: str, value: object) -> bool:
-            try:
-                cls.model_validate({name: value})
-            except ValidationError:
-                return False
-            return True
-
-        for name, value in stored.items():
-            kept = [i for i in value if reads(name, [i])] if isinstance(value, list) else value
-            if reads(name, kept):
-                yield name, kept
+            return cls.model_validate(dict(_readable(cls, stored)))
 
     def to_object(self) -> dict[str, Any]:
         """Give the status as it is applied: camelCase, nothing that is not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _renamed(stored: dict[str, Any]) -> dict[str, Any]:
+    """Give a stored status with the names of today."""
+    old = {"cursor": stored.get("portCursor"), "retired": stored.get("retiredPorts")}
+    kept = {name: value for name, value in old.items() if value is not None}
+    rest = {k: v for k, v in stored.items() if k not in ("portCursor", "retiredPorts")}
+    # Written by this version or a later one, the new name counts.
+    return {"portAllocation": kept, **rest} if kept else rest
+
+
+def _readable(model: type[ApiModel], stored: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Give the fields that read; of an object its members, and of a list its items."""
+
+    def reads(name: str, value: object) -> bool:
+        try:
+            model.model_validate({name: value})
+        except ValidationError:
+            return False
+        return True
+
+    def readable(name: str, value: object) -> object:
+        if reads(name, value):
+            return value
+        if isinstance(value, list):
+            return [item for item in value if reads(name, [item])]
+        if isinstance(value, dict):
+            return {key: item for key, item in value.items() if reads(name, {key: item})}
+        return value
+
+    for name, value in stored.items():
+        kept = readable(name, value)
+        if reads(name, kept):
+            yield name, kept

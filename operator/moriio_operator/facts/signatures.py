@@ -35,7 +35,7 @@ _MORI_RDMA = "MORI, src/io/rdma (1.1.0 in images up to 0.31, 1.2.3 since)"
 
 _SIZES = (
     "make spec.prefill.parallelism.tensor and spec.decode.parallelism.tensor fit, and state "
-    "spec.model.facts so that this is checked before engines start"
+    "spec.model.config so that this is checked before engines start"
 )
 _ALIKE = (
     "give prefill and decode the same model, --block-size, --kv-cache-dtype and "
@@ -54,7 +54,7 @@ _PEER = (
     "look at the engine of the other role, which ended or cannot be reached: between both all TCP "
     "ports must be open, on the network that spec.network.mode names, and so must the fabric be"
 )
-_LAYERS = "set spec.connector.mode to Read, or state spec.model.facts.layers to see what it takes"
+_LAYERS = "set spec.connector.mode to Read, or state spec.model.config.layers to see what it takes"
 _SPEED = (
     "raise spec.connector.transferTimeoutSeconds, or spec.connector.qpPerTransfer where the fabric "
     "is crowded"

@@ -38,5 +38,5 @@ def retired(status: Status, engines: Sequence[Engine], cursor: int) -> tuple[Ret
         if known.pod not in there and (known.served or known.state in _UNKNOWN)
     ]
     oldest = min((engine.serial for engine in engines), default=cursor)
-    kept = [block for block in (*status.retired_ports, *gone) if oldest < block.until]
+    kept = [block for block in (*status.port_allocation.retired, *gone) if oldest < block.until]
     return tuple(kept[-MOST:])

@@ -16,7 +16,7 @@ from moriio_operator.api.names import REVISION_LENGTH
 
 _NOT_SEALED: dict[str, Any] = {
     # What is known of a model changes no engine; a range of ports concerns the next ones only.
-    "model": {"facts"},
+    "model": {"config", "facts"},
     "network": {"port_range"},
     "prefill": {"replicas"},
     "decode": {"replicas"},

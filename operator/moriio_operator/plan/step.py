@@ -107,7 +107,7 @@ def _standing(status: Status, views: Sequence[RevisionView], course: Course, now
     """Take stock: what ended, what the crash records are, which ports are kept back."""
     engines = engines_of(views)
     # The status may have been lost, with a restored backup say; what lives is a record too.
-    cursor = max(status.port_cursor, *(e.serial + e.ports.size for e in engines), 0)
+    cursor = max(status.port_allocation.cursor, *(e.serial + e.ports.size for e in engines), 0)
     failures = {}
     for view in views:
         desired = course.counts.get(view.name) or view.accepted or no_engines()

@@ -25,7 +25,7 @@ def differences(
 
     Only what is declared is compared, and only reports on these engines count.
     """
-    facts = spec.model.facts
+    facts = spec.model.known_config
     engines = [each for report in reports for each in report.engines if each.pod_uid in engine_uids]
     attention = {each.attention for each in engines if each.attention is not None}
     kv_heads = {each.kv_heads for each in engines if each.kv_heads is not None}
@@ -68,5 +68,5 @@ def _layers(declared: Sequence[Layer] | None, reported: Collection[bool | None])
 
 
 def _differs(field: str, declared: object, reported: object) -> str:
-    path = f"spec.model.facts.{field}"
+    path = f"spec.model.config.{field}"
     return f"{path} is stated as {declared}, and the engine reports {reported}: correct it"

@@ -21,6 +21,7 @@ from moriio_operator.api.status import (
     ConditionType,
     EngineState,
     EngineStatus,
+    PortAllocation,
     RevisionStatus,
     RoleStatus,
     Status,
@@ -102,8 +103,7 @@ def report(
     listed += [_creation(creation) for creation in step.creations]
     return Status(
         observed_generation=owner.generation,
-        port_cursor=step.cursor,
-        retired_ports=list(step.retired),
+        port_allocation=PortAllocation(cursor=step.cursor, retired=list(step.retired)),
         revision=outcome.revision,
         endpoint=endpoint(owner),
         summary=_summary(mine, desired, made),

@@ -230,7 +230,7 @@ def faults(lane: Lane, expected: Course, found: Course) -> list[str]:
     born = [b for b in lane.born() if b.owner_uid == uid]
     blocks = sorted((b.ports.start, b.ports.stop, b.pod) for b in born)
     told += [f"{a} and {b} share ports" for a, b in pairwise(blocks) if b[0] < a[1]]
-    cursor = found.state.resource["status"]["portCursor"]
+    cursor = found.state.resource["status"]["portAllocation"]["cursor"]
     ends = [int(b.pod.rpartition("-")[2]) + len(b.ports) for b in born]
     if not max(ends) <= cursor < PORTS:
         told.append(f"the cursor is {cursor}, and {max(ends)} ports were given out")

@@ -226,13 +226,14 @@ async def test_a_pod_of_somebody_else_under_the_next_engines_name_costs_a_block_
 ) -> None:
     async with serving(kubeconfig, fresh_name(), tmp_path) as lane:
         before = await lane.state(NAME)
+        cursor = before.resource["status"]["portAllocation"]["cursor"]
         theirs = await lane.api.create(
             kinds.POD,
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {
-                    "name": f"{NAME}-decode-{before.resource['status']['portCursor']}",
+                    "name": f"{NAME}-decode-{cursor}",
                     "namespace": lane.namespace,
                     "labels": {**labels, "moriio.dev/component": "engine"},
                 },

@@ -221,7 +221,7 @@ AT_APPLY: list[tuple[str, Any, str, Any]] = [
         "spec.engine.version in body should match",
         "v0.33.0",
     ),
-    ("spec.model.facts", {"layers": []}, "should have at least 1 items", {"kvHeads": 8}),
+    ("spec.model.config", {"layers": []}, "should have at least 1 items", {"kvHeads": 8}),
     ("spec.decode.startupTimeoutSeconds", 0, "should be greater than or equal to 1", 1),
     ("spec.rollout.drainTimeoutSeconds", 0, "should be greater than or equal to 1", 1),
     ("spec.router.policy", "Fair", 'spec.router.policy: Unsupported value: "Fair"', "RoundRobin"),
@@ -298,14 +298,14 @@ def test_the_examples_are_accepted(operator: Bed, namespace: str, example: Path)
 def test_a_dense_model_has_no_data_parallel_ranks(
     operator: Bed, namespace_of_this_module: str, role: str
 ) -> None:
-    manifest = changed(namespace_of_this_module, "spec.model.facts", {"architecture": "Dense"})
+    manifest = changed(namespace_of_this_module, "spec.model.config", {"architecture": "Dense"})
     assert apply_dry(operator, manifest) == ""
     manifest["spec"][role]["parallelism"] = {"dataLocal": 2}
     assert (
         "parallelism.dataLocal: must be 1 for a dense model, since vLLM makes every rank the first "
         "of one and all bind the same ports: use spec.prefill.replicas and spec.decode.replicas"
     ) in apply_dry(operator, manifest)
-    manifest["spec"]["model"]["facts"] = {"architecture": "MoE"}
+    manifest["spec"]["model"]["config"] = {"architecture": "MoE"}
     assert apply_dry(operator, manifest) == ""
 
 

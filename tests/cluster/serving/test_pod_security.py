@@ -24,7 +24,7 @@ def test_a_namespace_whose_level_forbids_engines_is_told_before_anything_is_made
         "the admin labels it pod-security.kubernetes.io/enforce=privileged"
     )
     assert operator.kubectl_json("-n", namespace, "get", "deployments,services")["items"] == []
-    assert service.status()["portCursor"] == 0
+    assert service.status()["portAllocation"]["cursor"] == 0
 
     operator.kubectl("label", "namespace", namespace, "--overwrite", f"{ENFORCE}=privileged")
     service.wait_settled(QUICK_S)

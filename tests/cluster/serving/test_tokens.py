@@ -66,13 +66,13 @@ def test_the_router_pod_reports_what_it_asked_of_each_engine(service: Service) -
 @pytest.mark.usefixtures("namespace")
 def test_a_fact_that_the_engines_report_otherwise_is_named(service: Service) -> None:
     before = {pod["metadata"]["uid"] for pod in service.pods()}
-    service.patch(model={"facts": {"attention": "MLA"}})
+    service.patch(model={"config": {"attention": "MLA"}})
     told = service.wait_condition("ContractChecked", "False", "FactsDiffer", 60)
     assert told["message"] == (
-        "spec.model.facts.attention is stated as MLA, and the engine reports GQA: correct it"
+        "spec.model.config.attention is stated as MLA, and the engine reports GQA: correct it"
     )
     assert service.condition("Ready")["status"] == "True"
-    service.patch(model={"facts": {"attention": "GQA"}})
+    service.patch(model={"config": {"attention": "GQA"}})
     service.wait_condition("ContractChecked", timeout_s=60)
     assert {pod["metadata"]["uid"] for pod in service.pods()} == before, "facts change no engine"
 
@@ -220,7 +220,7 @@ def test_a_killed_decode_engine_is_replaced_at_other_ports(
     (victim,) = service.pods("decode")
     used = blocks(service.pods())
     # All blocks of all engines that ever were lie below the cursor.
-    cursor = service.status()["portCursor"]
+    cursor = service.status()["portAllocation"]["cursor"]
     began = time.monotonic()
     service.bed.kill_process(service.namespace, victim["metadata"]["name"], "engine")
 

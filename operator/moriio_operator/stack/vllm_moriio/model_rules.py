@@ -9,7 +9,7 @@ from moriio_operator.facts import flags, models
 from moriio_operator.facts.terms import ROLES, Layer
 from moriio_operator.facts.versions import Version
 from moriio_operator.stack.vllm_moriio import command_line
-from moriio_operator.stack.vllm_moriio.rule_context import FACTS, Case, problem
+from moriio_operator.stack.vllm_moriio.rule_context import CONFIG, Case, problem
 
 _ALLOCATOR, _EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"
 _ALLOCATOR_FIRST = Version(0, 21)
@@ -22,7 +22,7 @@ def layers(case: Case) -> Iterator[Problem]:
     mode = case.spec.connector.mode
     off = [flags.switched(case.args(role), models.HYBRID_FLAG) or False for role in ROLES]
     for text in models.layer_problems(case.version, mode, case.layers, hybrid=not all(off)):
-        yield problem(f"{FACTS}.layers", text)
+        yield problem(f"{CONFIG}.layers", text)
     if case.layers - {Layer.FULL_ATTENTION} and any(off) and not all(off):
         one, other = ROLES if off[0] else reversed(ROLES)
         text = (
@@ -38,7 +38,7 @@ def layers(case: Case) -> Iterator[Problem]:
         if found != value:
             text = (
                 f"{name} is {found or 'not set'} and must be {value} for layers that keep a state "
-                f"({FACTS}.layers): add it with the value {value}"
+                f"({CONFIG}.layers): add it with the value {value}"
             )
             yield problem(f"spec.{role}.env", text)
 
@@ -58,7 +58,7 @@ def speculation(case: Case) -> Iterator[Problem]:
         elif case.state and models.carries_state(case.version, mode):
             why = models.drafts_beside_state(case.version, method)
             if why is not None:
-                text = f"{told}: a model with layers that keep a state ({FACTS}.layers) {why}"
+                text = f"{told}: a model with layers that keep a state ({CONFIG}.layers) {why}"
                 yield problem(path, f"{text}: remove it")
 
 

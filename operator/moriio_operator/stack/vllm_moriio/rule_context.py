@@ -10,7 +10,7 @@ from moriio_operator.facts.terms import STATE_LAYERS, Attention, Layer, Role
 from moriio_operator.facts.versions import Version
 
 REASON = "OutsideContract"
-FACTS = "spec.model.facts"
+CONFIG = "spec.model.config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Case:
     @property
     def layers(self) -> frozenset[Layer]:
         """The kinds of layers that are stated; empty when none are."""
-        return frozenset(self.spec.model.facts.layers or ())
+        return frozenset(self.spec.model.known_config.layers or ())
 
     @property
     def state(self) -> bool:
@@ -33,7 +33,7 @@ class Case:
     @property
     def shape(self) -> tuple[Attention | None, int | None, int, int]:
         """Attention and KV heads, as far as stated, and the sizes of prefill and decode."""
-        facts, spec = self.spec.model.facts, self.spec
+        facts, spec = self.spec.model.known_config, self.spec
         sizes = (spec.prefill.parallelism.tensor, spec.decode.parallelism.tensor)
         return (facts.attention, facts.kv_heads, *sizes)
 

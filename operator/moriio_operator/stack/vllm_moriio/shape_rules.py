@@ -9,7 +9,7 @@ from moriio_operator.api.model import Architecture
 from moriio_operator.api.problem import Problem
 from moriio_operator.facts import keys, models, topology
 from moriio_operator.facts.terms import ROLES, Backend
-from moriio_operator.stack.vllm_moriio.rule_context import FACTS, Case, problem
+from moriio_operator.stack.vllm_moriio.rule_context import CONFIG, Case, problem
 
 
 def xgmi(case: Case) -> Iterator[Problem]:
@@ -63,20 +63,20 @@ def _visible(case: Case) -> Iterator[Problem]:
 
 def experts(case: Case) -> Iterator[Problem]:
     """Check what only a mixture of experts can have."""
-    if case.spec.model.facts.architecture is not Architecture.DENSE:
+    if case.spec.model.known_config.architecture is not Architecture.DENSE:
         return
     for role in ROLES:
         parallelism, path = case.spec.role(role).parallelism, f"spec.{role}.parallelism"
         if parallelism.data_local > 1:
             text = (
-                f"{parallelism.data_local} must be 1 for a dense model ({FACTS}.architecture), "
+                f"{parallelism.data_local} must be 1 for a dense model ({CONFIG}.architecture), "
                 "since vLLM makes every rank the first of one and all bind the same ports: use "
                 f"spec.{role}.replicas"
             )
             yield problem(f"{path}.dataLocal", text)
         if parallelism.expert is Expert.ENABLED:
             text = (
-                f"Enabled, but a dense model ({FACTS}.architecture) has no experts, and vLLM does "
+                f"Enabled, but a dense model ({CONFIG}.architecture) has no experts, and vLLM does "
                 "not start: set it to Disabled"
             )
             yield problem(f"{path}.expert", text)
@@ -96,7 +96,7 @@ def sizes(case: Case) -> Iterator[Problem]:
     if unfit is None and case.state and prefill != decode and mode is models.SAME_SIZE_MODE:
         text = (
             f"{decode} differs from {prefill} of spec.prefill.parallelism.tensor, and {mode} mode "
-            f"carries layers with a state ({FACTS}.layers) between equal sizes only: make them "
+            f"carries layers with a state ({CONFIG}.layers) between equal sizes only: make them "
             "equal"
         )
         yield problem("spec.decode.parallelism.tensor", text)

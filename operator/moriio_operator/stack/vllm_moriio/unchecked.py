@@ -7,27 +7,27 @@ from collections.abc import Iterator
 from moriio_operator.api.engine import Expert
 from moriio_operator.facts import flags, topology
 from moriio_operator.facts.terms import ROLES, Backend
-from moriio_operator.stack.vllm_moriio.rule_context import FACTS, Case
+from moriio_operator.stack.vllm_moriio.rule_context import CONFIG, Case
 
 
 def layers(case: Case) -> Iterator[str]:
     """Say whether the kinds of layers are known."""
     if not case.layers:
-        yield f"{FACTS}.layers is not stated: whether vLLM can carry them is not checked"
+        yield f"{CONFIG}.layers is not stated: whether vLLM can carry them is not checked"
 
 
 def architecture(case: Case) -> Iterator[str]:
     """Say whether it is known that the model has experts, where that matters."""
-    if case.spec.model.facts.architecture is not None:
+    if case.spec.model.known_config.architecture is not None:
         return
     for role in ROLES:
         parallelism, where = case.spec.role(role).parallelism, f"spec.{role}.parallelism"
         if parallelism.data_local > 1:
             told = f"whether {where}.dataLocal {parallelism.data_local} fits the model"
-            yield f"{FACTS}.architecture is not stated: {told} is not checked"
+            yield f"{CONFIG}.architecture is not stated: {told} is not checked"
         elif parallelism.expert is Expert.ENABLED:
             told = f"whether the model has experts for {where}.expert"
-            yield f"{FACTS}.architecture is not stated: {told} is not checked"
+            yield f"{CONFIG}.architecture is not stated: {told} is not checked"
 
 
 def sizes(case: Case) -> Iterator[str]:
@@ -35,7 +35,7 @@ def sizes(case: Case) -> Iterator[str]:
     shape = case.shape
     missing = topology.missing_facts(case.version, case.spec.connector.mode, *shape)
     if missing:
-        names = " and ".join(f"{FACTS}.{name}" for name in missing)
+        names = " and ".join(f"{CONFIG}.{name}" for name in missing)
         verb = "is" if len(missing) == 1 else "are"
         told = f"whether tensor {shape[2]} and {shape[3]} fit together"
         yield f"{names} {verb} not stated: {told} is not checked"
