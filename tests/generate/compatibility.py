@@ -95,7 +95,7 @@ def _keys() -> str:
     return _table(head, rows)
 
 
-def _demanded(key: keys.Key) -> str:
+def _demanded(key: keys.ConnectorKey) -> str:
     if not key.demanded(key.first):
         return "no"
     return "always" if key.optional_since is None else f"before {key.optional_since}"

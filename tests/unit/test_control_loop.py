@@ -6,16 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from moriio_operator.control.child_cache import ChildCache
-from moriio_operator.control.loop import Loop, Next, backoff_s, resync
+from moriio_operator.control.loop import Loop, Next, backoff_s
 from moriio_operator.control.queue import Key, WorkQueue
 from moriio_operator.kube.errors import ApiError, ConflictError
-from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.lease import LeaseLostError
-from moriio_operator.kube.objects import Object
 
-from unit.memory_kube import MemoryKube
-from unit.samples import resource
+from unit.waiting import until
 
 KEY = Key("team", "llm")
 Outcome = Next | float | Exception | None
@@ -71,7 +67,7 @@ async def worked(*outcomes: Outcome) -> tuple[list[float], list[float], list[str
             queue.add(KEY)
 
     queue.add(KEY)
-    running = asyncio.create_task(Loop(queue, scripted(*outcomes), observe).run(2))
+    running = asyncio.create_task(Loop(queue, {KEY.kind: scripted(*outcomes)}, observe).run(2))
     await asyncio.wait_for(done.wait(), 5)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -125,7 +121,9 @@ async def test_events_do_not_cut_a_back_off_short(monkeypatch: pytest.MonkeyPatc
         raise ValueError
 
     queue.add(KEY)
-    running = asyncio.create_task(Loop(queue, broken, lambda _result, _seconds: None).run(1))
+    running = asyncio.create_task(
+        Loop(queue, {KEY.kind: broken}, lambda _result, _seconds: None).run(1)
+    )
     loop = asyncio.get_running_loop()
     until = loop.time() + 0.6
     while loop.time() < until:
@@ -156,7 +154,7 @@ async def test_a_key_that_waits_holds_no_worker() -> None:
 
     queue.add(Key("team", "broken"))
     queue.add(KEY)
-    running = asyncio.create_task(Loop(queue, reconcile, lambda _r, _s: None).run(1))
+    running = asyncio.create_task(Loop(queue, {KEY.kind: reconcile}, lambda _r, _s: None).run(1))
     await asyncio.wait_for(done.wait(), 5)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -171,7 +169,7 @@ async def test_a_worker_that_dies_ends_the_loop() -> None:
         raise RuntimeError("no observer")
 
     with pytest.raises(RuntimeError, match="no observer"):
-        await asyncio.wait_for(Loop(queue, scripted(None), observe).run(2), 5)
+        await asyncio.wait_for(Loop(queue, {KEY.kind: scripted(None)}, observe).run(2), 5)
 
 
 async def test_a_pass_that_finds_its_lease_lost_ends_the_loop() -> None:
@@ -179,49 +177,41 @@ async def test_a_pass_that_finds_its_lease_lost_ends_the_loop() -> None:
     queue.add(KEY)
     lost = LeaseLostError("the Lease a/b is not held any more")
     with pytest.raises(LeaseLostError):
-        await asyncio.wait_for(Loop(queue, scripted(lost), lambda _r, _s: None).run(2), 5)
+        await asyncio.wait_for(
+            Loop(queue, {KEY.kind: scripted(lost)}, lambda _r, _s: None).run(2), 5
+        )
 
 
-class FailingOnce(MemoryKube):
-    """The first list fails."""
+async def test_each_kind_of_key_has_a_reconciler_of_its_own() -> None:
+    queue, done = WorkQueue(), list[Key]()
+    node = Key("", "n1", "Node")
 
-    failed = False
+    async def deployments(key: Key) -> Next:
+        assert key == KEY
+        done.append(key)
+        return Next()
 
-    async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
-    ) -> tuple[list[Object], str]:
-        if not self.failed:
-            self.failed = True
-            raise ApiError(503, "Unavailable", "down")
-        return await super().list(kind, namespace, selector, fields)
+    async def nodes(key: Key) -> Next:
+        assert key == node
+        done.append(key)
+        if len(done) < 4:
+            raise ApiError(500, "InternalError", "boom")
+        return Next()
 
-
-@pytest.mark.parametrize("namespaces", [[], ["team"]])
-async def test_a_resync_makes_every_deployment_due_and_survives_a_failure(
-    namespaces: list[str],
-) -> None:
-    queue = WorkQueue()
-    kube = FailingOnce(resource(), resource(name="other"))
-    running = asyncio.create_task(resync(kube, queue, ChildCache(), namespaces, 0.001))
-    found = {await asyncio.wait_for(queue.get(), 5) for _ in range(2)}
+    seen: list[str] = []
+    loop = Loop(
+        queue, {KEY.kind: deployments, "Node": nodes}, lambda result, _seconds: seen.append(result)
+    )
+    queue.add(KEY)
+    queue.add(node)
+    running = asyncio.create_task(loop.run(2))
+    await until(lambda: len(seen) == 2)
     running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert found == {KEY, Key("team", "other")}
-    assert kube.failed
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert sorted(seen) == ["error", "ok"]
+    assert set(done) == {KEY, node}
 
 
-async def test_a_namespace_that_may_not_be_listed_keeps_no_other_from_its_resync() -> None:
-    class Forbidden(MemoryKube):
-        async def list(
-            self, kind: Kind, namespace: str | None = None, selector: str = "", fields: str = ""
-        ) -> tuple[list[Object], str]:
-            if namespace == "closed":
-                raise ApiError(403, "Forbidden", "no Role there yet")
-            return await super().list(kind, namespace, selector, fields)
-
-    queue = WorkQueue()
-    kube = Forbidden(resource())
-    running = asyncio.create_task(resync(kube, queue, ChildCache(), ["closed", "team"], 0.001))
-    assert await asyncio.wait_for(queue.get(), 5) == KEY
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+def test_a_key_is_named_by_its_kind_where_that_is_not_the_usual_one() -> None:
+    assert (str(KEY), str(Key("", "n1", "Node"))) == ("team/llm", "Node n1")

@@ -216,3 +216,23 @@ async def _work_off(workers: int, events: list[Key]) -> None:
     for outcome in await asyncio.gather(*crew, return_exceptions=True):
         assert isinstance(outcome, asyncio.CancelledError)
     assert (stale, len(queue)) == (set(), 0)
+
+
+async def test_an_appointment_that_is_made_during_a_pass_waits_for_the_rest_that_follows() -> None:
+    queue, loop = WorkQueue(), asyncio.get_running_loop()
+    queue.add(A)
+    key = await queue.get()
+    began = loop.time()
+    queue.add_later(key, 0.01)
+    queue.done(key, 0.2)
+    assert await asyncio.wait_for(queue.get(), 5) == A
+    assert loop.time() - began >= 0.2
+
+
+async def test_of_a_key_that_nobody_asks_for_again_nothing_is_remembered() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.done(await queue.get(), 0.01)
+    assert queue._rests
+    await asyncio.sleep(0.05)
+    assert not queue._rests

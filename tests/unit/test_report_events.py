@@ -64,6 +64,30 @@ def test_a_spec_that_is_refused_for_another_cause_is_told() -> None:
     ]
 
 
+def test_what_changed_in_one_pass_is_one_event_of_each_type() -> None:
+    before = status(PrefillReady="-a", DecodeReady="+b", Progressing="+c", Ready="-d")
+    after = status(PrefillReady="+a", DecodeReady="-b", Progressing="-c", Ready="+d")
+    assert told(before, after) == [
+        ("Normal", "PrefillReady is True: a; Progressing is False: c; Ready is True: d"),
+        ("Warning", "DecodeReady is False: b"),
+    ]
+
+
+def test_good_news_has_the_reason_of_the_last_condition_and_bad_news_of_the_first() -> None:
+    def reasons(conditions: list[tuple[str, str, str]]) -> Status:
+        made = status(**{kind: word for kind, word, _ in conditions})
+        named = zip(made.conditions, conditions, strict=True)
+        return Status(
+            conditions=[c.model_copy(update={"reason": reason}) for c, (_, _, reason) in named]
+        )
+
+    old = status(PrefillReady="-x", Ready="-x")
+    new = reasons([("PrefillReady", "+x", "AllReady"), ("Ready", "+x", "Serving")])
+    assert [each.reason for each in events.of_transitions(old, new)] == ["Serving"]
+    worse = reasons([("PrefillReady", "-x", "EngineEnded"), ("Ready", "-x", "NoEngine")])
+    assert [each.reason for each in events.of_transitions(new, worse)] == ["EngineEnded"]
+
+
 def test_the_end_of_progress_is_no_warning() -> None:
     assert told(status(Progressing="+a"), status(Progressing="-b")) == [
         ("Normal", "Progressing is False: b")

@@ -6,7 +6,7 @@ is read anew. Four things can overtake each other:
     an event before the answer to our own write   remembered, and compared when the pass begins
     an event after that answer (its echo)          agrees with the cache: no news
     an event while a kind is being read            remembered: the read may have been before it
-    an event that was lost                         made up for by the resync, which forgets all
+    an event that was lost                         made up for by the resync, which compares all
 
 Pods and the PDDeployment itself are never cached but read in every pass.
 """
@@ -14,12 +14,15 @@ Pods and the PDDeployment itself are never cached but read in every pass.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from moriio_operator.control.queue import Key
-from moriio_operator.kube.kinds import Kind
+from moriio_operator.kube.kinds import POD, Kind
 from moriio_operator.kube.objects import Object
+
+# Versions of objects of one kind, by name.
+Versions: TypeAlias = dict[str, str]
 
 
 class ObservedVersion(NamedTuple):
@@ -37,6 +40,8 @@ class ChildCache:
     def __init__(self) -> None:
         self._owners: dict[Key, str] = {}
         self._known: dict[Key, dict[str, dict[str, Object]]] = {}
+        # The PDDeployment and its engines, as the last pass left the one and saw the others.
+        self._passed: dict[Key, tuple[str, Versions]] = {}
         self._events: defaultdict[Key, dict[tuple[str, str], ObservedVersion]] = defaultdict(dict)
 
     def invalidate(self, key: Key, observed: ObservedVersion) -> bool:
@@ -53,7 +58,7 @@ class ChildCache:
     ) -> tuple[list[Kind], list[Object]]:
         """Give the kinds that must be read, and all children of the others.
 
-        Both at one moment, since the resync may forget everything while the rest is being read.
+        Both at one moment, since the resync may forget it all while the rest is being read.
         Events from now on make stale what is read then.
         """
         if self._owners.get(key) != owner_uid:
@@ -81,14 +86,35 @@ class ChildCache:
         """Take in that an object was deleted."""
         self._known.get(key, {}).get(obj["kind"], {}).pop(obj["metadata"]["name"], None)
 
+    def passed(self, key: Key, version: str, pods: Iterable[Object]) -> None:
+        """Take in that a pass has ended well: the version it left, and the engines it saw."""
+        self._passed[key] = (version, _versions(pods))
+
+    def agrees_with(self, key: Key, resource: Object, found: Mapping[str, Versions]) -> bool:
+        """Tell whether nothing has changed since the last pass; `found` is by kind."""
+        metadata = resource["metadata"]
+        if self._owners.get(key) != metadata["uid"] or self._events.get(key):
+            return False
+        known = {kind: _versions(named.values()) for kind, named in self._known[key].items()}
+        version, pods = self._passed.get(key, ("", {}))
+        return (
+            version == metadata["resourceVersion"]
+            and pods == found.get(POD.kind, {})
+            and all(versions == found.get(kind, {}) for kind, versions in known.items())
+        )
+
+    def keys(self) -> list[Key]:
+        """Give the PDDeployments of which anything is known."""
+        return list(self._owners)
+
     def forget(self, key: Key) -> None:
         """Read everything of this PDDeployment anew."""
-        for table in (self._known, self._owners, self._events):
+        for table in (self._known, self._owners, self._passed, self._events):
             table.pop(key, None)
 
     def forget_all(self) -> None:
         """Read everything anew."""
-        for key in list(self._owners):
+        for key in self.keys():
             self.forget(key)
 
     def _agrees(self, key: Key, observed: ObservedVersion) -> bool:
@@ -108,3 +134,7 @@ class ChildCache:
 def _lean(obj: Object) -> Object:
     metadata = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
     return {**obj, "metadata": metadata}
+
+
+def _versions(objects: Iterable[Object]) -> Versions:
+    return {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in objects}

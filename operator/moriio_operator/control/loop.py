@@ -1,6 +1,7 @@
-"""Workers that take keys off the queue, with back-off per key, and the periodic resync.
+"""Workers that take keys off the queue, with back-off per key.
 
-One broken PDDeployment backs off alone; it never holds a worker while it waits.
+Each kind of key has a reconciler of its own. One broken object backs off alone; it never holds a
+worker while it waits.
 """
 
 from __future__ import annotations
@@ -8,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from moriio_operator.api.kinds import PDDEPLOYMENT
-from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key, WorkQueue
-from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ConflictError
 from moriio_operator.kube.lease import LeaseLostError
 
@@ -49,9 +47,12 @@ _LONGEST_S = 60.0
 class Loop:
     """The workers and their back-off."""
 
-    def __init__(self, queue: WorkQueue, reconcile: Reconcile, observe: PassObserver) -> None:
+    def __init__(
+        self, queue: WorkQueue, reconcilers: Mapping[str, Reconcile], observe: PassObserver
+    ) -> None:
         self._queue = queue
-        self._reconcile = reconcile
+        # By the kind of the key.
+        self._reconcilers = reconcilers
         self._observe = observe
         self._failures: dict[Key, int] = {}
         self._conflicts: dict[Key, int] = {}
@@ -82,7 +83,7 @@ class Loop:
     async def _once(self, key: Key) -> tuple[str, float]:
         """Do one pass; give its result and how long the key rests."""
         try:
-            again_s, rest_s = await self._reconcile(key)
+            again_s, rest_s = await self._reconcilers[key.kind](key)
         except ConflictError as error:
             conflicts = self._conflicts[key] = self._conflicts.get(key, 0) + 1
             log.debug("changed meanwhile", key=str(key), error=str(error))
@@ -109,24 +110,3 @@ class Loop:
 def backoff_s(failures: int) -> float:
     """Seconds to wait after so many failures in a row: 1, 2, 4 ... 60."""
     return float(min(_FIRST_S * 2 ** min(failures - 1, 10), _LONGEST_S))
-
-
-async def resync(
-    kube: Kube, queue: WorkQueue, cache: ChildCache, namespaces: list[str], every_s: float
-) -> None:
-    """Make every PDDeployment due now and then: the remedy for whatever no event told."""
-    while True:
-        await asyncio.sleep(every_s * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
-        cache.forget_all()
-        for namespace in namespaces or (None,):
-            await _all_due(kube, queue, namespace)
-
-
-async def _all_due(kube: Kube, queue: WorkQueue, namespace: str | None) -> None:
-    try:
-        items, _ = await kube.list(PDDEPLOYMENT, namespace)
-    except Exception as error:  # noqa: BLE001 - the next round tries again
-        log.warning("resync failed", namespace=namespace or "all", error=repr(error))
-        return
-    for item in items:
-        queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))

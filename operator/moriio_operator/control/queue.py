@@ -9,16 +9,21 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
+from moriio_operator.api import names
+
 
 class Key(NamedTuple):
-    """Which PDDeployment to look at."""
+    """What to look at: an object of a kind that has a reconciler; most are PDDeployments."""
 
+    # Empty for what is in no namespace, such as a node.
     namespace: str
     name: str
+    kind: str = names.KIND
 
     def __str__(self) -> str:
-        """Give namespace/name."""
-        return f"{self.namespace}/{self.name}"
+        """Give namespace/name, after the kind where it is not the usual one."""
+        path = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return path if self.kind == names.KIND else f"{self.kind} {path}"
 
 
 class WorkQueue:
@@ -72,10 +77,25 @@ class WorkQueue:
         """
         self._active.discard(key)
         if rest_s > 0:
-            self._rests[key] = asyncio.get_running_loop().time() + rest_s
+            self._rest(key, rest_s)
         if key in self._due:
             self._due.discard(key)
             self.add(key)
+
+    def _rest(self, key: Key, rest_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = self._rests[key] = loop.time() + rest_s
+        # Nothing is remembered of a key that nobody asks for again.
+        loop.call_at(until, self._rested, key, until)
+        timer = self._timers.get(key)
+        if timer is not None and timer.when() < until:
+            # Made while the key was worked on, before anybody knew how long it would rest.
+            self._cancel(key)
+            self._timers[key] = loop.call_at(until, self._make_due, key)
+
+    def _rested(self, key: Key, until: float) -> None:
+        if self._rests.get(key) == until:
+            del self._rests[key]
 
     def _make_due(self, key: Key) -> None:
         self._cancel(key)

@@ -171,6 +171,7 @@ class _Pass:
         # What is deleted may give back the quota or the GPUs that what is created needs.
         not_deleted_s = await delete(self.kube, self.owner, step.deletions)
         not_created_s = await create(self.kube, self.owner, self.decider.pods(step))
+        self.shared.cache.passed(self.key, self.record.version, self.world.pods)
         # 8
         await self._report(status, decided, changed=changed)
         waits = [not_deleted_s, not_created_s, *_waits(decided, applied)]

@@ -18,7 +18,8 @@ class StatusWriter:
     def __init__(self, kube: Kube, resource: Object) -> None:
         self._kube = kube
         self._metadata = resource["metadata"]
-        self._version: str = self._metadata["resourceVersion"]
+        # The version of the object as this pass leaves it.
+        self.version: str = self._metadata["resourceVersion"]
         self._stored: Object = resource.get("status") or {}
         self._asserted = False
 
@@ -51,10 +52,10 @@ class StatusWriter:
             "metadata": {
                 "name": self._metadata["name"],
                 "namespace": self._metadata["namespace"],
-                "resourceVersion": self._version,
+                "resourceVersion": self.version,
             },
             "status": status,
         }
         made = await self._kube.apply(body, names.STATUS_MANAGER, "status")
-        self._version = made["metadata"]["resourceVersion"]
+        self.version = made["metadata"]["resourceVersion"]
         self._stored, self._asserted = status, True

@@ -18,7 +18,7 @@ _KEYS_CAME = Version(0, 23)
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ConnectorKey:
     """One key of the connector's configuration.
 
     `default` is what vLLM takes when the key is missing, `comes_from` where our value comes from.
@@ -58,63 +58,63 @@ class Variable:
     ignored_since: Version = _KEYS_CAME
 
 
-KEYS: tuple[Key, ...] = (
-    Key(
+KEYS: tuple[ConnectorKey, ...] = (
+    ConnectorKey(
         "proxy_ip", OLDEST, "", "empty: the registrar registers engines, not they themselves",
         "MoRIIOConfig.from_vllm_config; MoRIIOConnectorWorker starts its heartbeat only if it is "
         "not empty (0.20.0 to 0.33.0)",
         optional_since=Version(0, 28), only_if_demanded=True,
     ),
-    Key(
+    ConnectorKey(
         "proxy_ping_port", OLDEST, "0", "0: of no meaning without proxy_ip",
         "MoRIIOConfig.from_vllm_config",
         optional_since=Version(0, 28), only_if_demanded=True,
     ),
-    Key(
+    ConnectorKey(
         "host_ip", Version(0, 24), "VLLM_HOST_IP, else the address of the default route",
         "the pod's address", "moriio_common.resolve_host_ip (0.24.0); vllm.utils.get_ip before",
     ),
-    Key(
+    ConnectorKey(
         "http_port", OLDEST, "", "the engine's block of ports",
         "MoRIIOConfig.from_vllm_config", optional_since=None,
     ),
-    Key(
+    ConnectorKey(
         "handshake_port", OLDEST, "6301", "the engine's block of ports",
         "MoRIIOConnector._set_port_defaults",
     ),
-    Key(
+    ConnectorKey(
         "notify_port", OLDEST, "61005", "the engine's block of ports",
         "MoRIIOConnector._set_port_defaults",
     ),
-    Key(
+    ConnectorKey(
         "read_mode", Version(0, 23), "false", "spec.connector.mode",
         "moriio_common.get_moriio_mode (0.23.0)",
     ),
-    Key(
+    ConnectorKey(
         "backend", Version(0, 22), "rdma", "spec.connector.backend",
         "MoRIIOConfig.from_vllm_config (0.22.0)",
     ),
-    Key(
+    ConnectorKey(
         "qp_per_transfer", Version(0, 23), "1", "spec.connector.qpPerTransfer",
         "MoRIIOConfig.from_vllm_config (0.23.0)",
     ),
-    Key(
+    ConnectorKey(
         "post_batch_size", Version(0, 23), "-1", "spec.connector.postBatchSize",
         "MoRIIOConfig.from_vllm_config (0.23.0)",
     ),
-    Key(
+    ConnectorKey(
         "num_workers", Version(0, 23), "1", "spec.connector.workers",
         "MoRIIOConfig.from_vllm_config (0.23.0)",
     ),
-    Key(
+    ConnectorKey(
         "transfer_timeout", Version(0, 23), "30", "spec.connector.transferTimeoutSeconds",
         "MoRIIOConstants.DEFAULT_TRANSFER_TIMEOUT (0.23.0)",
     ),
-    Key(
+    ConnectorKey(
         "defer_timeout", Version(0, 23), "60", "spec.connector.deferTimeoutSeconds",
         "MoRIIOConstants.DEFAULT_DEFER_TIMEOUT (0.23.0)",
     ),
-    Key(
+    ConnectorKey(
         "recv_abort_timeout", Version(0, 31), "120",
         "spec.connector.receiveAbortTimeoutSeconds",
         "MoRIIOConstants.DEFAULT_RECV_ABORT_TIMEOUT (0.31.0)",

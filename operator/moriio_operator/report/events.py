@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -27,18 +27,29 @@ class EventRecord:
 
 
 def of_transitions(old: Status, new: Status) -> Iterator[EventRecord]:
-    """Tell which conditions changed their status, or why a spec is refused now."""
+    """Report which conditions changed their status, or why a spec is refused now.
+
+    Good news of one pass is one Event and bad news another, however many conditions changed.
+    Conditions stand in the order in which a service comes up: the last good one says how far it has
+    come, the first bad one why it does not come further.
+    """
     before = {condition.type: condition for condition in old.conditions}
-    for condition in new.conditions:
-        if _changed(before.get(condition.type), condition):
-            # Progressing=True and everything else=True are good news.
-            good = condition.status == "True" or condition.type == ConditionType.PROGRESSING
-            yield EventRecord(
-                "Normal" if good else "Warning",
-                condition.reason,
-                "Reconcile",
-                f"{condition.type} is {condition.status}: {condition.message}",
-            )
+    changed = [now for now in new.conditions if _changed(before.get(now.type), now)]
+    good = [condition for condition in changed if _is_good(condition)]
+    bad = [condition for condition in changed if not _is_good(condition)]
+    if good:
+        yield EventRecord("Normal", good[-1].reason, "Reconcile", _note(good))
+    if bad:
+        yield EventRecord("Warning", bad[0].reason, "Reconcile", _note(bad))
+
+
+def _is_good(condition: Condition) -> bool:
+    # That something is under way, or is not, is no fault.
+    return condition.status == "True" or condition.type == ConditionType.PROGRESSING
+
+
+def _note(conditions: Sequence[Condition]) -> str:
+    return "; ".join(f"{c.type} is {c.status}: {c.message}" for c in conditions)
 
 
 def _changed(before: Condition | None, now: Condition) -> bool:

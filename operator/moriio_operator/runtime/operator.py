@@ -24,9 +24,10 @@ from moriio_operator.api.kinds import PDDEPLOYMENT, PDREPORT
 from moriio_operator.build.children import Installation
 from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.diagnosis import Diagnosis
-from moriio_operator.control.loop import Loop, resync
+from moriio_operator.control.loop import Loop
 from moriio_operator.control.queue import WorkQueue
 from moriio_operator.control.reconcile import Reconciler
+from moriio_operator.control.resync import resync
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.kinds import Kind
@@ -73,7 +74,8 @@ async def run(settings: Settings) -> None:
             await _until_one_ends(stop.wait(), elector.acquire())
             if stop.is_set():
                 return
-            loop = Loop(queue, _reconciler(kube, queue, cache, settings), metrics.observe_pass)
+            reconcilers = {PDDEPLOYMENT.kind: _reconciler(kube, queue, cache, settings)}
+            loop = Loop(queue, reconcilers, metrics.observe_pass)
             await _until_one_ends(
                 stop.wait(),
                 _listen(stop, watching),
