@@ -75,7 +75,7 @@ bench-allocator: env ## Measure the port allocator alone: 1,000 engines
 
 ##@ Work with it
 .PHONY: generate bed-up bed-down kubectl images env tools
-generate: env ## Write the generated files: CRDs, reference, the chart's README and schema
+generate: env ## Write the generated files: CRDs, pages on fields, conditions and versions, the chart's README and schema
 	@$(BIN)/python -m generate
 
 bed-up: env tools ## Bring up the test cluster alone

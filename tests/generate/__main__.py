@@ -1,4 +1,4 @@
-"""`python -m generate [--check]`: the CRDs, two pages, two files of the chart.
+"""`python -m generate [--check]`: the CRDs, three pages, two files of the chart.
 
 Each file is a pure function of the models or of the chart's values, so the check is a comparison of
 bytes.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moriio_operator.api import crd
 
-from generate import chart_readme, chart_schema, compatibility, reference
+from generate import chart_readme, chart_schema, compatibility, conditions, reference
 from generate.chart_values import CHART
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +30,7 @@ def files() -> dict[Path, str]:
         CHART / "README.md": chart_readme.render(),
         ROOT / "docs/reference.md": reference.render(),
         ROOT / "docs/compatibility.md": compatibility.render(),
+        ROOT / "docs/conditions.md": conditions.render(),
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from moriio_operator.facts import flags, keys, models, signatures, timeouts, topology
 from moriio_operator.facts.terms import Mode
 from moriio_operator.facts.versions import KNOWN, NEWEST, OLDEST, Version
+
+from generate.markdown import table
 
 # Before it the tables know something in each mode that breaks every engine.
 _FIRST_WORKING = next(
@@ -92,7 +94,7 @@ def _keys() -> str:
         )
         for key in keys.KEYS
     ]  # fmt: skip
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _demanded(key: keys.ConnectorKey) -> str:
@@ -106,7 +108,7 @@ def _variables() -> str:
         (f"`{v.name}`", f"`{v.key}`", _span(v.first, v.ignored_since), v.default, v.source)
         for v in keys.VARIABLES
     ]
-    return _table(("variable", "key", "versions", "vLLM's default", "source"), rows)
+    return table(("variable", "key", "versions", "vLLM's default", "source"), rows)
 
 
 def _rendered() -> str:
@@ -114,14 +116,14 @@ def _rendered() -> str:
         (f"`{flag.name}`", _span(flag.first, None), flag.comes_from, flag.source)
         for flag in flags.RENDERED
     ]
-    return _table(("flag", "versions", "where its value comes from", "source"), rows)
+    return table(("flag", "versions", "where its value comes from", "source"), rows)
 
 
 def _refused() -> str:
     rows = [
         (f"`{flag.name}`", _span(flag.first, None), flag.why, flag.source) for flag in flags.REFUSED
     ]
-    return _table(("flag", "versions", "why", "source"), rows)
+    return table(("flag", "versions", "why", "source"), rows)
 
 
 def _agreed() -> str:
@@ -129,7 +131,7 @@ def _agreed() -> str:
         (f"`{flag.name}`", "layers with a state" if flag.state_only else "", flag.why, flag.source)
         for flag in flags.AGREED
     ]
-    return _table(("flag", "only for", "why", "source"), rows)
+    return table(("flag", "only for", "why", "source"), rows)
 
 
 def _sizes() -> str:
@@ -137,7 +139,7 @@ def _sizes() -> str:
         (_span(rule.first, rule.until), _modes(rule.modes), rule.condition, rule.source)
         for rule in topology.RULES
     ]
-    return _table(("versions", "mode", "the sizes", "source"), rows)
+    return table(("versions", "mode", "the sizes", "source"), rows)
 
 
 def _defects() -> str:
@@ -148,7 +150,7 @@ def _defects() -> str:
         )
         for defect in topology.DEFECTS
     ]  # fmt: skip
-    return _table(("versions", "mode", "concerned", "what happens", "remedy", "source"), rows)
+    return table(("versions", "mode", "concerned", "what happens", "remedy", "source"), rows)
 
 
 def _concerned(defect: topology.Defect) -> str:
@@ -165,7 +167,7 @@ def _layers() -> str:
         )
         for rule in models.LAYER_RULES
     ]  # fmt: skip
-    return _table(("layers", "mode", "refused in", "why", "remedy", "source"), rows)
+    return table(("layers", "mode", "refused in", "why", "remedy", "source"), rows)
 
 
 def _role_rules() -> str:
@@ -175,7 +177,7 @@ def _role_rules() -> str:
         (what, rule.role, rule.mode, _span(OLDEST, rule.until), rule.why, rule.source)
         for what, rule in rules
     ]
-    return _table(("what", "role", "mode", "refused in", "why", "source"), rows)
+    return table(("what", "role", "mode", "refused in", "why", "source"), rows)
 
 
 def _timeouts() -> str:
@@ -187,7 +189,7 @@ def _timeouts() -> str:
         )
         for row in timeouts.TIMEOUTS
     ]  # fmt: skip
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _ends() -> str:
@@ -199,7 +201,7 @@ def _ends() -> str:
         quoted = "; ".join(f"`{row.fragment}` ({_said(row)})" for row in said)
         sources = "; ".join(dict.fromkeys(row.source for row in said))
         rows.append((reason, quoted, remedy, sources))
-    return _table(("reason", "the log holds", "remedy", "source"), rows)
+    return table(("reason", "the log holds", "remedy", "source"), rows)
 
 
 def _said(row: signatures.Signature) -> str:
@@ -221,12 +223,3 @@ def _span(first: Version, until: Version | None) -> str:
 
 def _modes(modes: Iterable[Mode]) -> str:
     return " and ".join(modes)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from moriio_operator.api.reasons import Reason
 from moriio_operator.facts.signatures import recognise
 from moriio_operator.node import preflight
-from moriio_operator.observe.failure import PORT_IN_USE
 from moriio_operator.runtime.main import main
 
 
@@ -71,7 +71,7 @@ def test_taken_ports_end_it_with_words_that_the_operator_knows(
     )
     signature = recognise(said)
     assert signature is not None
-    assert signature.reason == PORT_IN_USE
+    assert signature.reason == Reason.PORT_IN_USE
 
 
 def test_free_ports_end_it_well_and_without_a_word(

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moriio_operator.api.ports import PortBlock
+from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import EngineState
 from moriio_operator.facts.terms import Role
-from moriio_operator.observe.engine import PORTS_DOUBLED, Engine
+from moriio_operator.observe.engine import Engine
 from moriio_operator.plan.neighbours import unplaced, without_doubles
 
 from unit.samples import NOW, engine, later
@@ -40,7 +41,7 @@ def gives_way(mine: Engine, *neighbours: Engine) -> bool:
     if judged == mine:
         return False
     assert judged.trouble is not None
-    assert (judged.state, judged.trouble.reason) == (EngineState.ENDED, PORTS_DOUBLED)
+    assert (judged.state, judged.trouble.reason) == (EngineState.ENDED, Reason.PORTS_DOUBLED)
     assert not judged.failed
     return True
 

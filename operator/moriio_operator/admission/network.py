@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from moriio_operator.api.network import Network
 from moriio_operator.api.ports import PortRange
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 
 
 def port_range(network: Network, operators: PortRange) -> PortRange:
@@ -20,7 +21,7 @@ def problems(network: Network, operators: PortRange) -> Iterator[Problem]:
     asked = _asked(network)
     if asked is not None and not operators.holds(asked):
         yield Problem(
-            "RefusedByPolicy",
+            Reason.REFUSED_BY_POLICY,
             "spec.network.portRange",
             f"{asked} is not within the operator's range {operators}: use a part of that, or the "
             "admin widens the chart value ports",

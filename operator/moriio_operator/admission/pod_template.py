@@ -14,8 +14,7 @@ from typing import Any
 from moriio_operator.api import names
 from moriio_operator.api.owned import OWNED_ENVIRONMENT
 from moriio_operator.api.problem import Problem
-
-REASON = "TemplateRefused"
+from moriio_operator.api.reasons import Reason
 
 # Names of the volumes that the operator adds to an engine pod.
 DEVICE_VOLUMES = ("dri", "infiniband", "kfd")
@@ -75,7 +74,7 @@ def host_problems(template: dict[str, Any] | None, path: str) -> Iterator[Proble
 
 
 def _refuse(path: str, text: str) -> Problem:
-    return Problem(REASON, path, text)
+    return Problem(Reason.TEMPLATE_REFUSED, path, text)
 
 
 def _only(value: Any, allowed: tuple[str, ...], path: str) -> Iterator[Problem]:

@@ -14,10 +14,9 @@ from pydantic import ConfigDict, Field, field_validator
 from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.network import NetworkMode
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 from moriio_operator.api.schema import ApiModel
 from moriio_operator.facts.terms import ROLES, Role
-
-REASON = "RefusedByPolicy"
 
 
 class Policy(ApiModel):
@@ -65,7 +64,7 @@ def problems(owner: Owner, policy: Policy) -> Iterator[Problem]:
 
 
 def _refused(path: str, text: str) -> Problem:
-    return Problem(REASON, path, text)
+    return Problem(Reason.REFUSED_BY_POLICY, path, text)
 
 
 def _host_path_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:

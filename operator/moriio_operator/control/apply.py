@@ -16,6 +16,7 @@ import structlog
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.observe import World
 from moriio_operator.control.queue import Key
@@ -116,7 +117,7 @@ async def prune(writer: ChildWriter, world: World, desired: Sequence[Object]) ->
             await writer.delete(child)
         except (ForbiddenError, InvalidError) as error:
             text = f"the API server does not let go of {title(child)}: {error.message}"
-            problems.append(Problem("ChildRefused", "spec", text))
+            problems.append(Problem(Reason.CHILD_REFUSED, "spec", text))
             continue
         log.info("deleted", key=writer.owner.key, child=title(child))
     return problems
@@ -132,7 +133,7 @@ def refusal(child: Object, error: ApiError) -> Problem:
     if verdict is None:
         raise error
     failed = verdict is AdmissionVerdict.WEBHOOK_FAILED
-    reason = "AdmissionFailed" if failed else "ChildRefused"
+    reason = Reason.ADMISSION_FAILED if failed else Reason.CHILD_REFUSED
     return Problem(reason, "spec", f"the API server refuses {title(child)}: {error.message}")
 
 
@@ -148,7 +149,7 @@ def name_taken(owner: Owner, child: Object, holder: Object) -> Problem | None:
             f"{title(child)} exists and does not belong to this PDDeployment: delete it, or give "
             "the PDDeployment another name"
         )
-    return Problem("NameTaken", "metadata.name", text)
+    return Problem(Reason.NAME_TAKEN, "metadata.name", text)
 
 
 def title(obj: Object) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 from moriio_operator.control.apply import due, name_taken, over, refusal
 from moriio_operator.control.observe import World
 from moriio_operator.facts.terms import Role
@@ -30,11 +31,11 @@ from moriio_operator.observe.engine import from_pod
 from moriio_operator.plan.decision import Refusal
 
 _REASONS = {
-    AdmissionVerdict.INVALID: "TemplateRefused",
-    AdmissionVerdict.OVER_QUOTA: "OverQuota",
-    AdmissionVerdict.POD_SECURITY: "PodSecurityForbids",
-    AdmissionVerdict.DENIED: "PodForbidden",
-    AdmissionVerdict.WEBHOOK_FAILED: "AdmissionFailed",
+    AdmissionVerdict.INVALID: Reason.TEMPLATE_REFUSED,
+    AdmissionVerdict.OVER_QUOTA: Reason.OVER_QUOTA,
+    AdmissionVerdict.POD_SECURITY: Reason.POD_SECURITY_FORBIDS,
+    AdmissionVerdict.DENIED: Reason.POD_FORBIDDEN,
+    AdmissionVerdict.WEBHOOK_FAILED: Reason.ADMISSION_FAILED,
 }
 
 
@@ -119,7 +120,7 @@ def _unrecognised(role: Role, pod: Object, answer: Object) -> Problem | None:
         "an admission webhook of the cluster changes the name, a label moriio.dev/* or the ports "
         "of engine pods, so that the operator would not recognise them: exempt these pods from it"
     )
-    return Problem("EngineRewritten", f"spec.{role}", text)
+    return Problem(Reason.ENGINE_REWRITTEN, f"spec.{role}", text)
 
 
 def _identified(pod: Object) -> Object:

@@ -3,6 +3,9 @@
 A fragment occurs literally in the sources of the versions that it names. Several may occur in one
 log, since an early cause drags later ones along: the most specific row decides, and rows stand in
 that order, causes before consequences.
+
+The reasons stand here and not in `api.reasons`, since they come and go with vLLM's words. Both
+`docs/conditions.md` and `docs/compatibility.md` list them.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 from moriio_operator.api import names
 from moriio_operator.api.ports import PortBlock
+from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import EngineState
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.failure import (
@@ -24,9 +25,8 @@ from moriio_operator.observe.failure import (
 from moriio_operator.stack.stack import Stack
 from moriio_operator.stack.table import DEFAULT
 
-RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED = "Relabelled", "UnknownRevision", "PortsDoubled"
 # An end that says nothing about how the next engine will fare.
-_NO_FAILURES = (RELABELLED, UNKNOWN_REVISION, PORTS_DOUBLED)
+_NO_FAILURES = (Reason.RELABELLED, Reason.UNKNOWN_REVISION, Reason.PORTS_DOUBLED)
 # A kubelet needs a moment after the grace to kill, clean up and report.
 _KUBELET = timedelta(seconds=60)
 _NAME = re.compile(rf".+-(?P<role>{'|'.join(ROLES)})-(?P<serial>[0-9]+)")
@@ -127,14 +127,16 @@ def of_no_revision(engine: Engine, revision: str) -> Engine:
     if engine.state is EngineState.TERMINATING:
         return replace(engine, revision=revision)
     text = f"its label {names.LABEL_REVISION} names {engine.revision!r}, which is not there"
-    ended = Trouble(UNKNOWN_REVISION, f"{text}: it is replaced")
+    ended = Trouble(Reason.UNKNOWN_REVISION, f"{text}: it is replaced")
     return replace(engine, revision=revision, state=EngineState.ENDED, trouble=ended, mute=None)
 
 
 def of_doubled_ports(engine: Engine, holder: Engine) -> Engine:
     """Take an engine that no node has yet for one that ended: another holds its ports."""
     text = f"its ports are also those of {holder.pod}, which came first: it is replaced"
-    return replace(engine, state=EngineState.ENDED, trouble=Trouble(PORTS_DOUBLED, text), mute=None)
+    return replace(
+        engine, state=EngineState.ENDED, trouble=Trouble(Reason.PORTS_DOUBLED, text), mute=None
+    )
 
 
 def with_last_words(engine: Engine, log: str, stack: Stack = DEFAULT) -> Engine:
@@ -147,7 +149,7 @@ def with_last_words(engine: Engine, log: str, stack: Stack = DEFAULT) -> Engine:
 
 def _relabelled(role: str) -> Trouble:
     text = f"somebody changed its label {names.LABEL_ROLE} to {role!r}: it is replaced"
-    return Trouble(RELABELLED, text)
+    return Trouble(Reason.RELABELLED, text)
 
 
 def _time(text: str | None) -> datetime | None:

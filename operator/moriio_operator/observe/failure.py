@@ -7,26 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from moriio_operator.api import names
+from moriio_operator.api.reasons import (
+    CONTAINER_FAILURES,
+    PULL_FAILURES,
+    UNSCHEDULABLE,
+    Reason,
+)
 from moriio_operator.api.status import EngineState
 from moriio_operator.stack.stack import Stack
 
 # A container that waits for these reasons will not start without somebody's help.
-_STUCK = frozenset(
-    {
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RunContainerError",
-    }
-)
+_STUCK = frozenset({*PULL_FAILURES, *CONTAINER_FAILURES})
 # Words that say no more than that a container ended; its log may tell what of.
-_UNTOLD = frozenset({"Completed", "Ended", "Error"})
-# Another pod holds a port of the node, or a process of which Kubernetes does not know.
-HOST_PORT_TAKEN, PORT_IN_USE = "HostPortTaken", "PortInUse"
+_UNTOLD = frozenset({"Completed", Reason.ENDED, "Error"})
 # The scheduler's words, and the reason and words of a kubelet that refuses a pod.
 _NO_FREE_PORTS, _NODE_PORTS = "didn't have free ports", "NodePorts"
 _OURS = (names.CONTAINER_ENGINE, names.CONTAINER_PREFLIGHT)
@@ -51,7 +44,7 @@ def trouble_of(status: dict[str, Any], state: EngineState, stack: Stack) -> Trou
         known = recognised(end, stack)
         # The preflight is ours, and says by its exit code what no stack need know.
         taken = known is end and ended is not None and _ports_taken(ended)
-        return Trouble(PORT_IN_USE, end.message) if taken else known
+        return Trouble(Reason.PORT_IN_USE, end.message) if taken else known
     if state is EngineState.READY:
         return None
     for container in _containers(status):
@@ -64,7 +57,7 @@ def trouble_of(status: dict[str, Any], state: EngineState, stack: Stack) -> Trou
             f"its address {address} is IPv6, and MORI takes IPv4 alone: use nodes and a pod "
             "network whose first address is IPv4"
         )
-        return Trouble("AddressNotIPv4", text)
+        return Trouble(Reason.ADDRESS_NOT_IPV4, text)
     return _unscheduled(status)
 
 
@@ -86,13 +79,13 @@ def misses_ports(pod: dict[str, Any]) -> Trouble | None:
     found = _unscheduled(pod.get("status") or {})
     if found is None or _NO_FREE_PORTS not in found.message:
         return None
-    return Trouble(HOST_PORT_TAKEN, found.message)
+    return Trouble(Reason.HOST_PORT_TAKEN, found.message)
 
 
 def recognised(trouble: Trouble, stack: Stack) -> Trouble:
     """Name what the last words of an engine stand for, with its remedy."""
     if trouble.reason == _NODE_PORTS:
-        return Trouble(HOST_PORT_TAKEN, trouble.message)
+        return Trouble(Reason.HOST_PORT_TAKEN, trouble.message)
     signature = stack.recognise(trouble.message) if trouble.reason in _UNTOLD else None
     if signature is None:
         return trouble
@@ -160,7 +153,7 @@ def _unscheduled(status: dict[str, Any]) -> Trouble | None:
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") != "False":
         return None
-    reason = scheduled.get("reason", "Unschedulable")
+    reason = scheduled.get("reason", UNSCHEDULABLE)
     return Trouble(reason, tail(scheduled.get("message", "")))
 
 
@@ -187,7 +180,7 @@ def _end(status: dict[str, Any]) -> Trouble:
         told = [tail(status.get("message") or ""), words]
         return Trouble(status["reason"], "; ".join(filter(None, told)))
     if ended is None:
-        return Trouble("Ended", "")
+        return Trouble(Reason.ENDED, "")
     return Trouble(ended.get("reason") or "Error", words)
 
 

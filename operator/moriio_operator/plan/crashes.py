@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import EngineState, LastFailure, Status
 from moriio_operator.facts.terms import Role
 from moriio_operator.observe.engine import Engine
@@ -97,7 +98,7 @@ def _last_failure(engine: Engine) -> LastFailure:
     trouble = engine.trouble
     return LastFailure(
         pod=engine.pod,
-        reason=trouble.reason if trouble else "Ended",
+        reason=trouble.reason if trouble else Reason.ENDED,
         message=trouble.message if trouble else "",
     )
 

@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import Condition, ConditionType, EngineState
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.observe.failure import HOST_PORT_TAKEN, PORT_IN_USE
 from moriio_operator.plan.crashes import Failures, delay_s
 from moriio_operator.plan.decision import Decision, Freeze, Keep
 from moriio_operator.plan.step import Step
@@ -23,7 +23,7 @@ from moriio_operator.stack.stack import Assessment
 
 _LONGEST = 4096
 _PLACED = (EngineState.STARTING, EngineState.READY, EngineState.UNREADY)
-_PORT_TROUBLE = (HOST_PORT_TAKEN, PORT_IN_USE)
+_PORT_TROUBLE = (Reason.HOST_PORT_TAKEN, Reason.PORT_IN_USE)
 _READY_TYPES = {Role.PREFILL: ConditionType.PREFILL_READY, Role.DECODE: ConditionType.DECODE_READY}
 
 
@@ -45,7 +45,7 @@ class Verdict:
 def accepted(problems: Sequence[Problem]) -> Verdict:
     """Judge whether the spec is acted on; every problem is told, not only the first."""
     if not problems:
-        return Verdict(ConditionType.ACCEPTED, "True", "Accepted", "the spec is acted on")
+        return Verdict(ConditionType.ACCEPTED, "True", Reason.ACCEPTED, "the spec is acted on")
     text = "; ".join(str(problem) for problem in problems)
     return Verdict(ConditionType.ACCEPTED, "False", problems[0].reason, text)
 
@@ -58,26 +58,29 @@ def contract_checked(assessment: Assessment, differences: Sequence[str]) -> Verd
     kind, version = ConditionType.CONTRACT_CHECKED, assessment.version
     engine = assessment.engine
     if assessment.too_old:
-        return Verdict(kind, "False", "VersionTooOld", f"no rules are known for {engine} {version}")
+        text = f"no rules are known for {engine} {version}"
+        return Verdict(kind, "False", Reason.VERSION_TOO_OLD, text)
     if differences:
-        return Verdict(kind, "False", "FactsDiffer", "; ".join(differences))
+        return Verdict(kind, "False", Reason.FACTS_DIFFER, "; ".join(differences))
     notes = "; ".join(assessment.unchecked)
     if assessment.newer:
         text = (
             f"{engine} is newer than {version}, the newest that this operator knows: the rules of "
             f"{version} are applied; upgrade the operator when one that knows it is out"
         )
-        return Verdict(kind, "False", "VersionNewer", "; ".join(filter(None, (text, notes))))
+        text = "; ".join(filter(None, (text, notes)))
+        return Verdict(kind, "False", Reason.VERSION_NEWER, text)
     if assessment.unknown:
         text = (
             f"the image's tag does not tell {engine}'s version, so the rules of {version} are "
             "applied: state it in spec.engine.version (which makes a new revision)"
         )
-        return Verdict(kind, "Unknown", "VersionUnstated", "; ".join(filter(None, (text, notes))))
+        text = "; ".join(filter(None, (text, notes)))
+        return Verdict(kind, "Unknown", Reason.VERSION_UNSTATED, text)
     if notes:
-        return Verdict(kind, "Unknown", "FactsUnstated", notes)
+        return Verdict(kind, "Unknown", Reason.FACTS_UNSTATED, notes)
     text = f"checked against the rules of {engine} {version}"
-    return Verdict(kind, "True", "Checked", text)
+    return Verdict(kind, "True", Reason.CHECKED, text)
 
 
 def ports_allocated(
@@ -93,7 +96,7 @@ def ports_allocated(
     wanted = sum(desired.values())
     if step.exhausted:
         text = f"{held} of {wanted} engines have ports: {step.exhausted}; {remedy}"
-        return Verdict(kind, "False", "PortsExhausted", text)
+        return Verdict(kind, "False", Reason.PORTS_EXHAUSTED, text)
     for role, record in failures.items():
         last = record.last
         taken = last is not None and last.reason in _PORT_TROUBLE
@@ -105,11 +108,11 @@ def ports_allocated(
             )
             return Verdict(kind, "False", last.reason, text)
     if not held:
-        return Verdict(kind, "Unknown", "NoEngines", "no engine has asked for ports yet")
+        return Verdict(kind, "Unknown", Reason.NO_ENGINES, "no engine has asked for ports yet")
     if held < wanted:
         text = f"{held} of {wanted} engines have their block; the others wait for something else"
-        return Verdict(kind, "True", "Allocated", text)
-    return Verdict(kind, "True", "Allocated", "every engine has its block")
+        return Verdict(kind, "True", Reason.ALLOCATED, text)
+    return Verdict(kind, "True", Reason.ALLOCATED, "every engine has its block")
 
 
 def _past(engines: Sequence[Engine], role: Role, desired: int) -> bool:
@@ -124,7 +127,7 @@ def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Fa
     mine = [e for e in engines if e.role is role]
     ready = sum(1 for e in mine if e.state is EngineState.READY)
     if ready >= desired:
-        return Verdict(kind, "True", "AllReady", f"{ready} of {desired} engines serve")
+        return Verdict(kind, "True", Reason.ALL_READY, f"{ready} of {desired} engines serve")
     count = f"{ready} of {desired} engines serve"
     if failures.last is not None:
         last = failures.last
@@ -132,12 +135,13 @@ def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Fa
         text = f"{last.pod} ended ({last.reason}): {last.message}"
         again = f"; {failures.count} in a row, the next starts {wait} s after the last" * (wait > 0)
         stuck = "".join(f"; {_stuck(e)}" for e in _troubled(mine)[:1])
-        return Verdict(kind, "False", "EngineEnded", f"{count}; {text}{again}{stuck}")
+        return Verdict(kind, "False", Reason.ENGINE_ENDED, f"{count}; {text}{again}{stuck}")
     for engine in _troubled(mine):
         reason = engine.trouble.reason if engine.trouble else ""
         return Verdict(kind, "False", reason, f"{count}; {_stuck(engine)}")
     waiting = [e for e in mine if e.state is not EngineState.READY]
-    reason = "Unready" if any(e.state is EngineState.UNREADY for e in waiting) else "Starting"
+    unready = any(e.state is EngineState.UNREADY for e in waiting)
+    reason = Reason.UNREADY if unready else Reason.STARTING
     text = ", ".join(map(_standing, waiting)) or "none is created yet"
     return Verdict(kind, "False", reason, f"{count}; {text}")
 
@@ -163,12 +167,12 @@ def router_ready(
     """Judge the routers; one is ready when it knows a prefill and a decode engine that serve."""
     kind = ConditionType.ROUTER_READY
     if deployment is None:
-        return Verdict(kind, "False", "Starting", "the router Deployment is not created yet")
+        return Verdict(kind, "False", Reason.STARTING, "the router Deployment is not created yet")
     status = deployment.get("status") or {}
     ready = int(status.get("readyReplicas") or 0)
     count = f"{ready} of {desired} routers know a prefill and a decode engine that serve"
     if ready >= 1:
-        return Verdict(kind, "True", "Available", count)
+        return Verdict(kind, "True", Reason.AVAILABLE, count)
     for condition in status.get("conditions") or []:
         # The Deployment's controller may not make pods: a quota, a pod-security level.
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
@@ -176,8 +180,8 @@ def router_ready(
     if engines_serve:
         name = deployment["metadata"]["name"]
         text = f"{count}, although both roles have one: see the pods of Deployment {name}"
-        return Verdict(kind, "False", "RoutersNotReady", text)
-    return Verdict(kind, "False", "WaitingForEngines", count)
+        return Verdict(kind, "False", Reason.ROUTERS_NOT_READY, text)
+    return Verdict(kind, "False", Reason.WAITING_FOR_ENGINES, count)
 
 
 def progressing(
@@ -187,7 +191,7 @@ def progressing(
     kind, course = ConditionType.PROGRESSING, step.course
     if isinstance(decision, Freeze):
         text = "nothing is changed until the spec is accepted; see the condition Accepted"
-        return Verdict(kind, "False", "NotAccepted", text)
+        return Verdict(kind, "False", Reason.NOT_ACCEPTED, text)
     revision = decision.target.revision
     if course.waits:
         old = [engine for engine in engines if engine.revision != revision]
@@ -196,7 +200,7 @@ def progressing(
             return Verdict(
                 kind,
                 "True",
-                "DrainStuck",
+                Reason.DRAIN_STUCK,
                 f"{', '.join(late)} should have ended by now, so the node is out of reach: once it "
                 "is known to be dead, delete the Node, or the pod with --force",
             )
@@ -204,7 +208,7 @@ def progressing(
         return Verdict(
             kind,
             "True",
-            "DrainingOldRevision",
+            Reason.DRAINING_OLD_REVISION,
             f"the spec changed to revision {revision}, which needs new engines; those of "
             f"revision {course.client} finish their requests first: {left}",
         )
@@ -213,13 +217,13 @@ def progressing(
             "nothing new is started until the spec is accepted, and what runs is kept; see the "
             "condition Accepted"
         )
-        return Verdict(kind, "False", "NotAccepted", text)
+        return Verdict(kind, "False", Reason.NOT_ACCEPTED, text)
     if settled:
-        return Verdict(kind, "False", "Settled", f"revision {revision} is complete")
+        return Verdict(kind, "False", Reason.SETTLED, f"revision {revision} is complete")
     text = f"revision {revision} is being completed"
     if decision.problems:
         text += ", apart from what is refused of it; see the condition Accepted"
-    return Verdict(kind, "True", "StartingEngines", text)
+    return Verdict(kind, "True", Reason.STARTING_ENGINES, text)
 
 
 def ready(roles: Sequence[Verdict], router: Verdict, engines: Sequence[Engine]) -> Verdict:
@@ -229,10 +233,10 @@ def ready(roles: Sequence[Verdict], router: Verdict, engines: Sequence[Engine]) 
     if not lacking and router.true:
         missing = [verdict.message for verdict in roles if not verdict.true]
         text = "; ".join(["requests are served", *missing])
-        return Verdict(ConditionType.READY, "True", "Serving", text)
+        return Verdict(ConditionType.READY, "True", Reason.SERVING, text)
     if lacking:
         text = f"no {' and no '.join(lacking)} engine serves"
-        return Verdict(ConditionType.READY, "False", "NoEngine", text)
+        return Verdict(ConditionType.READY, "False", Reason.NO_ENGINE, text)
     return Verdict(ConditionType.READY, "False", router.reason, router.message)
 
 

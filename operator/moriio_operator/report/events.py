@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from moriio_operator.api import names
+from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import Condition, ConditionType, Status
 from moriio_operator.observe.engine import Engine
 
@@ -63,9 +64,11 @@ def _changed(before: Condition | None, now: Condition) -> bool:
 
 def of_end(engine: Engine) -> EventRecord:
     """Report an engine that ended, and what it wrote last."""
-    reason = engine.trouble.reason if engine.trouble else "Ended"
+    reason = engine.trouble.reason if engine.trouble else Reason.ENDED
     message = engine.trouble.message if engine.trouble else ""
-    return EventRecord("Warning", "EngineEnded", "Replace", f"{engine.pod}: {reason}: {message}")
+    return EventRecord(
+        "Warning", Reason.ENGINE_ENDED, "Replace", f"{engine.pod}: {reason}: {message}"
+    )
 
 
 def _cut(note: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 from moriio_operator.facts.terms import ConnectorType
 from moriio_operator.stack.stack import Assessment, Stack
 from moriio_operator.stack.vllm_moriio.stack import VllmMoriio
@@ -31,7 +32,9 @@ class _Unknown(VllmMoriio):
         note = f"{path} is {told!r}: nothing is known of it, so nothing is checked"
         version = spec.engine.ruling_version
         return Assessment(
-            version, problems=(Problem("ConnectorUnsupported", path, text),), unchecked=(note,)
+            version,
+            problems=(Problem(Reason.CONNECTOR_UNSUPPORTED, path, text),),
+            unchecked=(note,),
         )
 
 

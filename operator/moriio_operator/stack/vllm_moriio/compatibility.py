@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 from moriio_operator.facts.versions import NEWEST, OLDEST, Version
 from moriio_operator.stack.stack import Assessment
 from moriio_operator.stack.vllm_moriio import model_rules, shape_rules, unchecked
 from moriio_operator.stack.vllm_moriio.rule_context import Case
-
-TOO_OLD = "VersionTooOld"
 
 _RULES = (
     shape_rules.xgmi,
@@ -60,4 +59,4 @@ def _too_old(spec: Spec, version: Version) -> Problem:
         "not find its peers by what vllm-router sends: use a newer image"
         + (", or state vLLM's version in spec.engine.version" if by_tag else "")
     )
-    return Problem(TOO_OLD, path, text)
+    return Problem(Reason.VERSION_TOO_OLD, path, text)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.problem import Problem
+from moriio_operator.api.reasons import Reason
 from moriio_operator.facts.terms import STATE_LAYERS, Attention, Layer, Role
 from moriio_operator.facts.versions import Version
 
-REASON = "OutsideContract"
 CONFIG = "spec.model.config"
 
 
@@ -49,4 +49,4 @@ class Case:
 
 def problem(path: str, text: str) -> Problem:
     """Say what vLLM cannot do."""
-    return Problem(REASON, path, text)
+    return Problem(Reason.OUTSIDE_CONTRACT, path, text)
