@@ -56,7 +56,9 @@ def _files(path: Path) -> Iterator[Path]:
 def tree_digest(paths: Iterable[Path], relative_to: Path = REPO) -> str:
     """Hash names, execute bits and contents of files and folders, wherever the tree stands."""
     whole = hashlib.sha256()
-    for file in (file for path in paths for file in _files(path)):
+    # A path may be spelled with `..` in it, as a module's `__file__` is under pytest.
+    plain = (Path(os.path.normpath(path)) for path in paths)
+    for file in (file for path in plain for file in _files(path)):
         executable = "x" if os.access(file, os.X_OK) else "-"
         content = str(file.readlink()).encode() if file.is_symlink() else file.read_bytes()
         whole.update(f"{file.relative_to(relative_to)}\0{executable}\0".encode())

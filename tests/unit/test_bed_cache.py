@@ -52,6 +52,13 @@ def tree(root: Path) -> str:
     return tree_digest([root], relative_to=root.parent)
 
 
+def test_a_trees_hash_does_not_depend_on_how_its_path_is_spelled(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file").write_text("a")
+    assert tree(source) == tree_digest([tmp_path / "other/../source"], relative_to=tmp_path)
+
+
 def test_a_trees_hash_follows_names_contents_and_execute_bits(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
