@@ -27,6 +27,7 @@ from bed.errors import BedError
 from bed.faults import Breakable
 from bed.images import base_archive
 from bed.processes import await_part, kill, log_path, members, members_named, spawn
+from bed.rest import Rest
 from bed.sweep import sweep
 
 _NODES_TIMEOUT_S = 90
@@ -41,6 +42,7 @@ class Bed(Breakable):
     def __init__(self, config: BedConfig, places: Places, claim: Claim | None) -> None:
         super().__init__(config, places)
         self._claim = claim
+        self._rest = Rest(places.kubeconfig(pki.ADMIN))
 
     @classmethod
     def up(cls, config: BedConfig | None = None, *, lifetime: Lifetime = "process") -> Self:
@@ -68,14 +70,19 @@ class Bed(Breakable):
         return bed
 
     @classmethod
-    def attached(cls) -> Self:
-        """Return a handle on the bed that is up, whoever brought it up; it cannot take it down."""
+    def attached(cls, *, shared: bool = False) -> Self:
+        """Return a handle on the bed that is up, whoever brought it up; it cannot take it down.
+
+        A handle on a shared bed cannot break it either, since others work with it.
+        """
         places = Places(state_folder(), binaries())
         # Any part will do: the API server may be what a test stopped.
         if not any(member.state == places.state for member in members()):
             raise BedError("no bed is up: run `make bed-up` first")
         config = BedConfig.from_json(places.configuration.read_text())
-        return cls(config, places, None)
+        bed = cls(config, places, None)
+        bed._shared = shared
+        return bed
 
     @property
     def config(self) -> BedConfig:
@@ -120,6 +127,11 @@ class Bed(Breakable):
         """Run kubectl with JSON output and return what it says."""
         return self._client.kubectl_json(*args)
 
+    @property
+    def rest(self) -> Rest:
+        """The API server asked without kubectl, by its own paths."""
+        return self._rest
+
     def helm(self, *args: str) -> str:
         """Run helm as admin and return its output; a failure is a BedError with what it said."""
         return self._client.helm(*args)
@@ -138,6 +150,7 @@ class Bed(Breakable):
         Pods go there by `played.PLACEMENT` only, or, if the nodes are not closed, as anywhere.
         Leaving the returned context removes the nodes, and so does `remove_played_nodes`.
         """
+        self._refuse_if_shared()
         places = self._places
         configured = places.state / "kwok.yaml"
         configured.write_text(played.configuration())
@@ -170,6 +183,7 @@ class Bed(Breakable):
 
     def down(self) -> None:
         """Remove the bed. Doing it twice does no harm."""
+        self._rest.close()
         if self._claim is not None:
             sweep(self._places.state)
             self._claim.release()
@@ -177,6 +191,7 @@ class Bed(Breakable):
 
     def leave(self) -> None:
         """Let go of a bed that stays: this process may end, or another one take it down."""
+        self._rest.close()
         if self._claim is not None:
             self._claim.release()
             self._claim = None

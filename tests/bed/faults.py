@@ -21,10 +21,12 @@ from bed.controlplane import Places
 from bed.cuts import Link
 from bed.errors import BedError
 from bed.node import Node
+from bed.once import Records
 from bed.processes import await_part, kill, members_named, spawn
 
 _API_TIMEOUT_S = 90
 _ETCD_TIMEOUT_S = 30
+_API_STARTS = "api-server-starts"
 
 
 class Breakable:
@@ -36,10 +38,24 @@ class Breakable:
         self._client = Client(places.binaries, places.kubeconfig(pki.ADMIN))
         self._nodes = {a.name: Node(a, places) for a in node_addresses(config.nodes)}
         self._cut: list[Link] = []
-        self._api_starts: list[tuple[datetime, datetime]] = []
+        # Others have tests on this bed at the moment, which a fault would spoil.
+        self._shared = False
+
+    @property
+    def records(self) -> Records:
+        """What all processes that work with this bed know of it."""
+        return Records(self._places.state / "records")
+
+    def _refuse_if_shared(self) -> None:
+        if self._shared:
+            raise BedError(
+                "other tests run on this bed at the same time: mark the one that breaks it with"
+                " `alone`"
+            )
 
     def kill_node(self, node: str) -> None:
         """Kill all that runs on a node, pods included; the Node object stays, as after a crash."""
+        self._refuse_if_shared()
         self._node(node).crash()
 
     def start_node(self, node: str) -> None:
@@ -73,6 +89,7 @@ class Breakable:
         Nobody is told: established connections fall silent. Leaving the returned context mends
         this cut, and `mend_links` mends all.
         """
+        self._refuse_if_shared()
         if node == other:
             raise BedError(f"cut_link: name two different nodes, not {node!r} twice")
         return self._add_cut(Link(self._node(node).address, self._node(other).address))
@@ -82,6 +99,7 @@ class Breakable:
 
         All else still flows, DNS and pods of other nodes among it.
         """
+        self._refuse_if_shared()
         return self._add_cut(Link(self._node(node).address))
 
     def mend_links(self) -> None:
@@ -91,6 +109,7 @@ class Breakable:
 
     def stop_api_server(self) -> None:
         """Kill the API server; returns when it is gone. Its connections end with it."""
+        self._refuse_if_shared()
         self._stop("apiserver")
 
     def start_api_server(self) -> None:
@@ -98,17 +117,22 @@ class Breakable:
         began = datetime.now(UTC)
         self._start_part("apiserver", controlplane.api_server(self._places))
         self._await_api()
-        self._api_starts.append((began, datetime.now(UTC)))
+        self.records.add(_API_STARTS, [began.isoformat(), datetime.now(UTC).isoformat()])
 
     def api_server_was_starting(self, at: datetime) -> bool:
         """Tell whether the API server, started anew, was not ready yet at that moment.
 
         It answers all the same, and forbids what it allows later: it has not read its roles yet.
         """
-        return any(began <= at <= ready for began, ready in self._api_starts)
+        starts = self.records.added(_API_STARTS)
+        return any(
+            datetime.fromisoformat(began) <= at <= datetime.fromisoformat(ready)
+            for began, ready in starts
+        )
 
     def stop_etcd(self) -> None:
         """Kill etcd; returns when it is gone. Its data stay, and the API server lives on."""
+        self._refuse_if_shared()
         self._stop("etcd")
 
     def start_etcd(self) -> None:

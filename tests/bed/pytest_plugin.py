@@ -18,6 +18,7 @@ from bed.config import BedConfig
 
 # After an absence of the API server the controller that makes accounts waits ever longer.
 _ACCOUNT_TIMEOUT_S = 60
+_NAMESPACES = "/api/v1/namespaces"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,12 +44,17 @@ def bed(bed_config: BedConfig) -> Iterator[Bed]:
         yield running
 
 
+def drop_namespace(bed: Bed, name: str) -> None:
+    """Delete a namespace; its end is not waited for."""
+    bed.rest.ask("DELETE", f"{_NAMESPACES}/{name}")
+
+
 def make_namespace(bed: Bed, name: str) -> None:
     """Make a namespace, and wait until pods can be made in it."""
-    bed.kubectl("create", "namespace", name)
-    account = ("-n", name, "get", "serviceaccount", "default", "--ignore-not-found")
+    bed.rest.ask("POST", _NAMESPACES, {"metadata": {"name": name}})
+    accounts = f"{_NAMESPACES}/{name}/serviceaccounts?fieldSelector=metadata.name%3Ddefault"
     wait_until(
-        lambda: bool(bed.kubectl(*account)),
+        lambda: bool(bed.rest.get(accounts)["items"]),
         timeout_s=_ACCOUNT_TIMEOUT_S,
         what=f"the default service account of {name}, without which no pod can be made",
     )
@@ -60,7 +66,7 @@ def namespace(bed: Bed) -> Iterator[str]:
     name = f"test-{secrets.token_hex(4)}"
     make_namespace(bed, name)
     yield name
-    bed.kubectl("delete", "namespace", name, "--wait=false")
+    drop_namespace(bed, name)
 
 
 @pytest.hookimpl(wrapper=True)

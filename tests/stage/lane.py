@@ -29,6 +29,9 @@ LEASES = Kind("Lease", "leases", "coordination.k8s.io/v1")
 # Longer than the operator lets an object rest between two passes.
 QUIET_S = 0.6
 PATIENCE_S = 40.0
+# A look at a PDDeployment lists seven kinds: often enough to lose no time, seldom enough to leave
+# the API server and the processors to the operator.
+_POLL_S = 0.15
 _RESTART_DELAY_S = 0.5
 _REVISION = re.compile(r"(?<=-)[b-df-hj-np-tv-xz2-9]{8}$")
 
@@ -50,7 +53,7 @@ async def until(
     try:
         async with asyncio.timeout(timeout_s):
             while not await holds():  # noqa: ASYNC110 - what it asks is another process
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(_POLL_S)
     except TimeoutError:
         raise TimeoutError(f"gave up after {timeout_s:g} s waiting for {what}") from None
 

@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from bed.cluster import Bed
 from bed.command import wait_until
 from moriio_operator.api import names
+from moriio_operator.api.kinds import PDDEPLOYMENT
+from moriio_operator.kube import kinds
 
 from stage.deployments import Manifest
 
@@ -40,7 +43,7 @@ class Service:
 
     def object(self) -> Manifest:
         """Read the object."""
-        found: Manifest = self.bed.kubectl_json("-n", self.namespace, "get", "pdd", self.name)
+        found: Manifest = self.bed.rest.get(PDDEPLOYMENT.path(self.namespace, self.name))
         return found
 
     def status(self) -> dict[str, Any]:
@@ -98,14 +101,16 @@ class Service:
         selector = f"moriio.dev/deployment={self.name},moriio.dev/component=engine"
         if role is not None:
             selector += f",moriio.dev/role={role}"
-        found = self.bed.kubectl_json("-n", self.namespace, "get", "pods", "-l", selector)
-        return list(found["items"])
+        return self._pods(selector)
+
+    def _pods(self, selector: str) -> list[dict[str, Any]]:
+        path = kinds.POD.path(self.namespace)
+        return list(self.bed.rest.get(f"{path}?labelSelector={quote(selector)}")["items"])
 
     def router_pod(self) -> dict[str, Any]:
         """Give a router pod that is ready and here to stay."""
         selector = f"moriio.dev/deployment={self.name},moriio.dev/component=router"
-        found = self.bed.kubectl_json("-n", self.namespace, "get", "pods", "-l", selector)
-        staying = [p for p in found["items"] if "deletionTimestamp" not in p["metadata"]]
+        staying = [p for p in self._pods(selector) if "deletionTimestamp" not in p["metadata"]]
         for pod in staying:
             for condition in pod["status"].get("conditions", []):
                 if condition["type"] == "Ready" and condition["status"] == "True":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from bed.cluster import Bed
 from chart.rendering import RELEASE_NAMESPACE, UNWATCHED, WATCHED, Object, as_text
+from stage.definition import wait_established
 
 SELECTOR = {"matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}
 ENDPOINT = {name: {"type": "string"} for name in ("port", "path", "interval")}
@@ -37,17 +36,18 @@ def monitor_definition(kind: str, endpoints: str) -> Object:
     }
 
 
-@pytest.fixture(scope="package")
-def ground(bed: Bed) -> Iterator[Bed]:
+@pytest.fixture(scope="session")
+def ground(bed: Bed) -> Bed:
     """Give the bed with the namespaces and the foreign kinds that values speak of."""
-    namespaces = (RELEASE_NAMESPACE, WATCHED, UNWATCHED)
-    for name in namespaces:
+    bed.records.once("chart-ground", lambda: _prepare(bed))
+    return bed
+
+
+def _prepare(bed: Bed) -> None:
+    for name in (RELEASE_NAMESPACE, WATCHED, UNWATCHED):
         bed.kubectl("create", "namespace", name)
     enforce = "pod-security.kubernetes.io/enforce=restricted"
     bed.kubectl("label", "namespace", RELEASE_NAMESPACE, enforce)
-    monitors = as_text([monitor_definition(*pair) for pair in MONITORS.items()])
-    bed.kubectl("create", "-f", "-", input=monitors)
-    bed.kubectl("wait", "--for=condition=Established", "-f", "-", "--timeout=20s", input=monitors)
-    yield bed
-    bed.kubectl("delete", "-f", "-", input=monitors)
-    bed.kubectl("delete", "namespace", *namespaces, "--timeout=60s")
+    monitors = [monitor_definition(*pair) for pair in MONITORS.items()]
+    bed.kubectl("create", "-f", "-", input=as_text(monitors))
+    wait_established(bed, *(monitor["metadata"]["name"] for monitor in monitors))

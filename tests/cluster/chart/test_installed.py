@@ -9,37 +9,23 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from bed.cache import REPO
 from bed.cluster import Bed
 from bed.command import wait_until
 from bed.errors import BedError
 from chart.rendering import CHART, RELEASE_NAMESPACE, UNWATCHED, WATCHED, Object, as_text, given
 from moriio_operator.runtime.install_check import manifest
+from stage import definition
 from stage.shape import OPERATOR_IMAGE
 
 RELEASE = "chart"
 NAME = "chart-moriio-operator"
 ACCOUNT = f"system:serviceaccount:{RELEASE_NAMESPACE}:{NAME}"
-DEFINITIONS = str(REPO / "crds")
 SCRAPER = {"role": "scraper"}
 REPOSITORY, _, TAG = OPERATOR_IMAGE.rpartition(":")
 
 
 @pytest.fixture(scope="module")
-def definition(ground: Bed) -> Iterator[Bed]:
-    """Give the ground with our own kinds, whoever brought them."""
-    there = bool(ground.kubectl("get", "-f", DEFINITIONS, "--ignore-not-found"))
-    if not there:
-        ground.kubectl("create", "-f", DEFINITIONS)
-        wait = ("wait", "--for=condition=Established", "-f", DEFINITIONS, "--timeout=20s")
-        ground.kubectl(*wait)
-    yield ground
-    if not there:
-        ground.kubectl("delete", "-f", DEFINITIONS, "--timeout=60s")
-
-
-@pytest.fixture(scope="module")
-def release(definition: Bed) -> Iterator[Bed]:
+def release(ground: Bed) -> Iterator[Bed]:
     """Give the bed with a release of two replicas in one namespace; both are ready."""
     scraper = "networkPolicy.metricsFrom[0].podSelector.matchLabels.role=scraper"
     settings = given(
@@ -53,11 +39,12 @@ def release(definition: Bed) -> Iterator[Bed]:
         scraper,
     )
     where = ("--namespace", RELEASE_NAMESPACE)
-    definition.helm("install", RELEASE, CHART, *where, *settings, "--wait", "--timeout=90s")
+    definition.bring(ground)
+    ground.helm("install", RELEASE, CHART, *where, *settings, "--wait", "--timeout=90s")
     status = f"deployment/{NAME}"
-    definition.kubectl("-n", RELEASE_NAMESPACE, "rollout", "status", status, "--timeout=60s")
-    yield definition
-    definition.helm("uninstall", RELEASE, *where, "--wait", "--timeout=60s")
+    ground.kubectl("-n", RELEASE_NAMESPACE, "rollout", "status", status, "--timeout=60s")
+    yield ground
+    ground.helm("uninstall", RELEASE, *where, "--wait", "--timeout=60s")
 
 
 def may(bed: Bed, verb: str, what: str, namespace: str, *options: str, who: str = ACCOUNT) -> bool:
