@@ -57,7 +57,7 @@ unit: env
 	cat "$$folder/others"; exit $$failed
 
 test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
-	@$(PYTEST) $(PYTEST_FLAGS) tests
+	@$(PYTEST) --side-by-side $(PYTEST_FLAGS) tests
 
 .PHONY: oracle-latest oracle-pin
 oracle-latest: env ## Compare the contract with the newest vLLM that is published; prints what differs

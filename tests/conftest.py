@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-pytest_plugins = ["bed.pytest_plugin"]
+pytest_plugins = ["bed.pytest_plugin", "suite.plugin"]
 
 
 def pytest_configure() -> None:

@@ -1,8 +1,7 @@
 """pytest fixtures: one cluster for the run, a namespace for each test, and a report when one fails.
 
 Load it with `pytest_plugins = ["bed.pytest_plugin"]`. A conftest chooses the bed's shape by a
-session fixture `bed_config` of its own. Tests that bring up beds themselves carry the mark
-`own_bed`; they are moved to the front, before the run's bed is there, as only one fits on a host.
+session fixture `bed_config` of its own; another one may give a bed that is up already.
 """
 
 from __future__ import annotations
@@ -21,16 +20,6 @@ _ACCOUNT_TIMEOUT_S = 60
 _NAMESPACES = "/api/v1/namespaces"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
-    config.addinivalue_line("markers", "own_bed: brings up beds itself; runs before all others")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the tests that bring up beds themselves to the front."""
-    items.sort(key=lambda item: item.get_closest_marker("own_bed") is None)
-
-
 @pytest.fixture(scope="session")
 def bed_config() -> BedConfig:
     """Shape of the run's bed; a conftest may override it."""
@@ -38,9 +27,19 @@ def bed_config() -> BedConfig:
 
 
 @pytest.fixture(scope="session")
-def bed(bed_config: BedConfig) -> Iterator[Bed]:
+def standing_bed() -> Bed | None:
+    """Give a bed that somebody else brought up for this run; a plugin may override it."""
+    return None
+
+
+@pytest.fixture(scope="session")
+def bed(request: pytest.FixtureRequest, standing_bed: Bed | None) -> Iterator[Bed]:
     """Give the cluster of this run."""
-    with Bed.up(bed_config) as running:
+    if standing_bed is not None:
+        yield standing_bed
+        return
+    # Asked for here, since its images are built by asking.
+    with Bed.up(request.getfixturevalue("bed_config")) as running:
         yield running
 
 

@@ -317,6 +317,7 @@ def test_a_failing_tests_report_shows_pods_events_and_logs(bed: Bed, namespace: 
     wait_until(is_told, timeout_s=20, what=what, every_s=0.5)
 
 
+@pytest.mark.alone
 def test_a_killed_node_becomes_not_ready_and_comes_back(bed: Bed, namespace: str) -> None:
     apply(bed, namespace, pod("lost", "node1"), pod("kept", "node0"))
     bed.kill_node("node1")

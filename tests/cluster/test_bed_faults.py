@@ -14,6 +14,8 @@ from bed.errors import BedError
 from bed.processes import members_named
 from bed.sweep import inventory
 
+pytestmark = pytest.mark.alone
+
 # A kubelet speaks every 2 s; this long a silence is no hiccup, and short of what loses the node.
 SILENCE_S = 7
 SERVE = ["python3", "-m", "http.server", "8000"]

@@ -3,12 +3,15 @@
 import json
 from typing import Any
 
+import pytest
 from bed import played
 from bed.claim import state_folder
 from bed.cluster import Bed
 from bed.command import wait_until
 from bed.controlplane import NODE_SILENCE_S
 from bed.processes import members_named
+
+pytestmark = pytest.mark.alone
 
 READY_S = 10
 # What a real pod may take on a busy machine.

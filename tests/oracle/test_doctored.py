@@ -13,6 +13,8 @@ from oracle.compare import rows
 from oracle.release import Release, pinned
 from oracle.sources import CONNECTOR
 
+pytestmark = pytest.mark.load(2)
+
 NEXT = f"{versions.NEWEST.major}.{versions.NEWEST.minor + 1}.0"
 
 # File of the connector, what stands there, what upstream would write instead, part of the row.

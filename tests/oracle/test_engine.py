@@ -12,6 +12,8 @@ from oracle import engine
 from oracle.ask import Answer
 from oracle.spread import HOST, Case, cases
 
+pytestmark = pytest.mark.load(2)
+
 CASES = list(cases(engine.version()))
 KV_ROLES = {Role.PREFILL: "kv_producer", Role.DECODE: "kv_consumer"}
 

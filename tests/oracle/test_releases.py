@@ -10,6 +10,8 @@ from oracle.release import pinned
 from oracle.rules import RULES
 from oracle.sources import locked
 
+pytestmark = pytest.mark.load(2)
+
 
 def test_the_lock_holds_every_release_that_the_contract_says_it_knows() -> None:
     assert list(locked()) == [str(version) for version in versions.KNOWN]

@@ -25,6 +25,8 @@ from stage.faultproxy import CutError
 from stage.lane import Lane, State
 from stage.operator_process import ForkServer
 
+pytestmark = [pytest.mark.parts(5), pytest.mark.load(2)]
+
 # Operators at once: they wait more than they work.
 LANES = 5
 # A whole walk through the port range would use blocks again, as it should.
@@ -98,12 +100,13 @@ async def _change_the_spec(lane: Lane, name: str, number: int) -> None:
     await lane.change(name, engine={"image": f"engine:{number}"})
 
 
+# The longest first, as each is a process of its own.
 SCENARIOS = {
+    "new-revision": Scenario(_young, _change_the_spec, 12),
     "create": Scenario(_nothing_there, _create, 9),
     "scale-up": Scenario(_scaled_down, _scale_up, 3),
     "scale-down": Scenario(_scaled_up, _scale_down, 3),
     "deleted-engine": Scenario(_one_of_each, _delete_an_engine, 2),
-    "new-revision": Scenario(_young, _change_the_spec, 12),
 }
 
 

@@ -20,6 +20,8 @@ from stage.apicall import Call, Refusal
 from stage.lane import Lane, ports
 from stage.operator_process import ForkServer
 
+pytestmark = pytest.mark.parts(4)
+
 # No resync comes to help.
 NEVER_S = 3600.0
 NAME = "llm"

@@ -14,6 +14,8 @@ from stage.lane import Lane, until
 from stage.operator_process import LEASE as NAME
 from stage.operator_process import Anew
 
+pytestmark = [pytest.mark.alone, pytest.mark.load(4)]
+
 AT_MOST_S = 1.0
 RESYNC_S = 300.0
 

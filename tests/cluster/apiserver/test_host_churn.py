@@ -37,7 +37,9 @@ from stage.lane import NAMESPACES, until
 from stage.leaders import PATIENCE_S, Operators
 from stage.operator_process import ForkServer
 
-# `CHURN_SECONDS=300` is the long run, on demand.
+pytestmark = [pytest.mark.alone, pytest.mark.load(3)]
+
+# Five minutes in `make test-long`.
 CHURN_S = float(os.environ.get("CHURN_SECONDS", "60"))
 SETTLE_S = 150.0
 # What the churn must have been at the least, for its end to mean something. A busy machine of two

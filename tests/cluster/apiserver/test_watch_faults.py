@@ -21,6 +21,8 @@ from stage.faultproxy import FaultProxy
 from stage.lane import Lane
 from stage.operator_process import Anew
 
+pytestmark = pytest.mark.parts(3)
+
 # Far from any resync of the tests that use it: only an event can be so quick.
 AT_ONCE_S = 10.0
 NEVER_S = 3600.0
@@ -212,6 +214,7 @@ GOOD_ONES = 9
 SLOWER_AT_MOST = 2.0
 
 
+@pytest.mark.load(2)
 async def test_fifty_broken_deployments_do_not_slow_a_good_one(
     kubeconfig: Path, tmp_path: Path, fresh_name: Callable[[], str]
 ) -> None:

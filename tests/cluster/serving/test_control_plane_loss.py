@@ -13,6 +13,8 @@ from stage.deployments import stub
 from stage.installation import NAMESPACE, RELEASE
 from stage.service import Service
 
+pytestmark = pytest.mark.alone
+
 QUICK_S = 120
 
 

@@ -26,6 +26,8 @@ from stage.traffic import (
     router_address,
 )
 
+pytestmark = pytest.mark.load(3)
+
 RANKS = 2
 # By chance all of them leave out a rank once in four million runs.
 MORE = 8

@@ -6,6 +6,8 @@ import pytest
 from bed.cluster import Bed
 from demo import show
 
+pytestmark = pytest.mark.load(2)
+
 
 @pytest.fixture
 def namespace() -> str:

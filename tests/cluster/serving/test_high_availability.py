@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
+from moriio_operator.kube.kinds import LEASE
 from stage import audit
 from stage.deployments import stub
 from stage.installation import NAMESPACE, RELEASE
 from stage.service import Service
+
+pytestmark = pytest.mark.alone
 
 QUICK_S = 90
 # The chart's default times, in seconds, and the slack of two polls of the standby.
@@ -56,7 +59,7 @@ def pods(bed: Bed) -> dict[str, Any]:
 
 def holder(bed: Bed) -> str:
     """Who holds the Lease, as a candidate names itself: its pod and its life."""
-    lease = bed.kubectl_json("-n", NAMESPACE, "get", "lease", RELEASE)
+    lease = bed.rest.get(LEASE.path(NAMESPACE, RELEASE))
     return str(lease["spec"].get("holderIdentity") or "")
 
 

@@ -16,6 +16,8 @@ from stage.handshake import handshake
 from stage.service import Service, blocks
 from stage.traffic import PROMPTS, Answer, complete, router_address
 
+pytestmark = pytest.mark.load(3)
+
 REPAIRED_S = 240
 MODES = ("Read", "Write")
 # Whose engine peers dial, and so know by its address: prefill in Read, decode in Write.

@@ -6,12 +6,15 @@ import json
 import urllib.request
 from datetime import datetime
 
+import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
 from stage import audit
 from stage.deployments import stub
 from stage.installation import NAMESPACE, RELEASE
 from stage.service import Service, blocks
+
+pytestmark = pytest.mark.parts(3)
 
 QUICK_S = 90
 
@@ -150,6 +153,7 @@ def test_a_sidecar_that_ends_does_not_end_the_service(operator: Bed, namespace: 
     )
 
 
+@pytest.mark.alone
 def test_a_restart_of_the_operator_restarts_nothing(operator: Bed, namespace: str) -> None:
     service = applied(operator, namespace)
     before = [pod["metadata"]["uid"] for pod in service.pods()]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from bed.cluster import Bed
 from bed.command import wait_until
 from stage.deployments import stub
 from stage.service import Service, blocks
+
+pytestmark = pytest.mark.alone
 
 # A node counts as lost after 15 s, its pods are given up 10 s later.
 LOST_S = 180

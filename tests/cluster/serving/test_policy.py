@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
 from bed.cluster import Bed
 from stage.deployments import stub
 from stage.service import Service
 from stage.shape import STUB_IMAGE
+
+pytestmark = pytest.mark.alone
 
 QUICK_S = 60
 

@@ -19,6 +19,8 @@ from stage.installation import NAMESPACE, RELEASE
 from stage.service import Service
 from stage.traffic import complete, engine_address, metrics, router_address
 
+pytestmark = pytest.mark.load(2)
+
 QUICK_S = 90
 REPAIRED_S = 180
 API_KEY = "api-key-that-nobody-may-see"

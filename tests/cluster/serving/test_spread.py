@@ -19,6 +19,8 @@ from stage.service import Service
 from stage.steady import Steady, steady
 from stage.traffic import metrics, prompt_tokens
 
+pytestmark = pytest.mark.load(3)
+
 QUICK_S = 90
 REPAIRED_S = 180
 CLIENTS = 4

@@ -5,22 +5,19 @@ The tests share one deployment and stand in the order of its life.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from bed.cluster import Bed
 from bed.command import wait_until
 from moriio_operator import __version__
 from stage import audit, nextversion
-from stage.deployments import stub, tiny
+from stage.deployments import tiny
 from stage.installation import NAMESPACE, RELEASE
 from stage.service import Service
 from stage.steady import steady
-from unit.stored import FOLDER, within
+
+pytestmark = [pytest.mark.alone, pytest.mark.load(3)]
 
 QUICK_S = 90
 REPAIRED_S = 180
@@ -167,55 +164,3 @@ def test_uninstalled_and_installed_again_the_operator_adopts_what_serves(
     assert uids(service) == before
     assert service.object()["metadata"]["resourceVersion"] == version
     assert len(traffic.seen) > len(traffic.failed) == 0, traffic.failed[:3]
-
-
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
-def test_what_a_released_version_stored_is_still_taken_as_it_is(
-    operator: Bed, new_namespace: Callable[[], str], file: Path
-) -> None:
-    name = new_namespace()
-    stored = yaml.safe_load(file.read_text())
-    wish = {**stored, "metadata": {"name": stored["metadata"]["name"], "namespace": name}}
-    apply = ("apply", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
-    taken = json.loads(operator.kubectl(*apply, input=json.dumps(wish)))
-    assert within(stored["spec"], taken["spec"])
-
-
-def test_fields_of_a_newer_schema_do_not_stop_an_older_operator(
-    operator: Bed, new_namespace: Callable[[], str]
-) -> None:
-    schema = "/spec/versions/0/schema/openAPIV3Schema/properties"
-    later = {"type": "string"}
-    add: list[dict[str, Any]] = [
-        {"op": "add", "path": f"{schema}/spec/properties/model/properties/later", "value": later},
-        {"op": "add", "path": f"{schema}/status/properties/later", "value": later},
-    ]
-    crd = ("crd", "pddeployments.moriio.dev")
-    operator.kubectl("patch", *crd, "--type=json", "-p", json.dumps(add))
-    name = new_namespace()
-    manifest = stub(name)
-    manifest["spec"]["model"]["later"] = "x"
-
-    def taken() -> bool:
-        # The API server serves a changed schema a moment later.
-        apply = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
-        return bool(operator.kubectl(*apply, input=json.dumps(manifest), check=False))
-
-    wait_until(taken, timeout_s=30, what="the newer schema to be served")
-    try:
-        made = Service.apply(operator, manifest)
-        made.wait_settled(QUICK_S)
-        told = json.dumps({"status": {"later": "y"}})
-        operator.kubectl(
-            *("-n", name, "patch", "pdd", "stub", "--subresource=status"),
-            *("--type=merge", "-p", told),
-        )
-        made.patch(decode={"replicas": 2})
-        made.wait_condition("Progressing", "False", "Settled", QUICK_S)
-        assert len(made.pods("decode")) == 2
-        assert made.object()["spec"]["model"]["later"] == "x"
-        made.delete()
-        wait_until(lambda: made.pods() == [], timeout_s=QUICK_S, what="its engines to go")
-    finally:
-        remove = [{"op": "remove", "path": step["path"]} for step in add]
-        operator.kubectl("patch", *crd, "--type=json", "-p", json.dumps(remove))

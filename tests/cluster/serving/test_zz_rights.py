@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from bed.cluster import Bed
 from stage import audit
 from stage.installation import NAMESPACE, RELEASE
+
+pytestmark = pytest.mark.last
 
 
 def test_no_call_of_the_operator_was_forbidden(operator: Bed) -> None:
