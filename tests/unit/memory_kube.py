@@ -114,7 +114,7 @@ class MemoryKube(Kube):
 
     async def create(self, obj: Object, manager: str, *, dry_run: bool = False) -> Object:
         await self._let_others()
-        self._check("rehearse" if dry_run else "create", obj)
+        self._check("dry-run" if dry_run else "create", obj)
         if (kind_of(obj).kind, obj["metadata"]["name"]) in self.objects:
             raise AlreadyExistsError(409, "AlreadyExists", "the name is taken")
         admitted = self.rewrite(_copy(obj))
@@ -131,7 +131,7 @@ class MemoryKube(Kube):
         dry_run: bool = False,
     ) -> Object:
         await self._let_others()
-        self._check("rehearse" if dry_run else "apply", obj)
+        self._check("dry-run" if dry_run else "apply", obj)
         metadata = obj["metadata"]
         live = self.objects.get((obj["kind"], metadata["name"]))
         expected = metadata.get("resourceVersion")

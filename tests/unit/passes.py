@@ -58,7 +58,7 @@ def with_quota(operator: Operator, pods: int) -> None:
     operator.kube.refuse = lambda verb, obj: (
         QUOTA
         if obj["kind"] == "Pod"
-        and verb in ("create", "rehearse")
+        and verb in ("create", "dry-run")
         and len(operator.kube.of_kind("Pod")) >= pods
         else None
     )

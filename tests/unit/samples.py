@@ -15,12 +15,12 @@ from moriio_operator.api.deployment import Owner, Spec
 from moriio_operator.api.ports import PortBlock, PortRange
 from moriio_operator.api.status import EngineState
 from moriio_operator.build.children import Installation, Templates, children
-from moriio_operator.build.engine_pod import incarnation
+from moriio_operator.build.engine_pod import engine_pod_of
 from moriio_operator.build.engine_template import engine_template
-from moriio_operator.build.revision_template import sealed_engines, sealed_router
+from moriio_operator.build.revision_template import render_engines, render_router
 from moriio_operator.facts.terms import Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.observe.failure import Trouble
+from moriio_operator.observe.failure import Failure
 from moriio_operator.stack.vllm_moriio.ports import layout
 
 Json = dict[str, Any]
@@ -188,13 +188,13 @@ def owner(change: Json | None = None, *, base: Json = MINIMAL, name: str = "llm"
 
 def engine_pod(whose: Owner, name: str, role: Role, revision: str, base: int) -> Json:
     """The pod of an engine whose ports begin at `base`."""
-    return incarnation(whose, name, engine_template(whose, role, revision, IMAGE), base)
+    return engine_pod_of(whose, name, engine_template(whose, role, revision, IMAGE), base)
 
 
 def children_of(whose: Owner, revision: str = REVISION) -> list[Json]:
     """All children but engines."""
-    engines = sealed_engines(whose, revision, IMAGE)
-    router = sealed_router(whose, revision, IMAGE)
+    engines = render_engines(whose, revision, IMAGE)
+    router = render_router(whose, revision, IMAGE)
     templates = Templates(engines, router)
     return children(whose, [templates], [templates], revision, INSTALLATION)
 
@@ -258,7 +258,7 @@ def engine(
     state: EngineState = EngineState.READY,
     *,
     revision: str = REVISION,
-    trouble: Trouble | None = None,
+    failure: Failure | None = None,
 ) -> Engine:
     """An engine as the planner sees it."""
     name = names.engine_pod("llm", role, serial)
@@ -270,7 +270,7 @@ def engine(
         ports=PortBlock(PORTS.start + serial % PORTS.length, BLOCK_SIZE),
         state=state,
         serial=serial,
-        trouble=trouble,
+        failure=failure,
     )
 
 

@@ -14,7 +14,7 @@ from moriio_operator.api.status import ConditionType
 PACKAGE = Path(__file__).parents[2] / "operator/moriio_operator"
 MODULES = {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
 # Where a reason stands in a call; by keyword it is `reason` everywhere.
-POSITIONS = {"Problem": 0, "Verdict": 2, "EventRecord": 1, "Trouble": 0, "LastFailure": 1}
+POSITIONS = {"Problem": 0, "Verdict": 2, "EventRecord": 1, "Failure": 0, "LastFailure": 1}
 # What names a reason besides its own table: kinds of conditions, states, words of the API server.
 BELOW = ("api", "facts", "kube")
 

@@ -184,7 +184,7 @@ def test_the_grace_period_covers_wait_drain_and_shutdown(role: Role, mode: str) 
     change = {"connector": {"mode": mode}, "rollout": {"drainTimeoutSeconds": 100}}
     pod = built(change, role=role)
     sleep = container(pod)["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert sleep == command_line.leave_seconds()
+    assert sleep == command_line.pre_stop_seconds()
     assert pod["spec"]["terminationGracePeriodSeconds"] >= sleep + 100
 
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 from moriio_operator import __version__
 from moriio_operator.build import revision_template
-from moriio_operator.build.engine_pod import block_size, incarnation, port_names
+from moriio_operator.build.engine_pod import block_size, engine_pod_of, port_names
 from moriio_operator.build.engine_template import engine_template
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.stack.vllm_moriio import ports
@@ -21,8 +21,8 @@ BOTH = pytest.mark.parametrize("base", [MINIMAL, FULL], ids=["minimal", "full"])
 def test_templates_are_read_back_as_they_were_rendered(base: Json) -> None:
     whose = owner({}, base=base)
     for made in (
-        revision_template.sealed_engines(whose, REVISION, IMAGE),
-        revision_template.sealed_router(whose, REVISION, INSTALLATION.registrar_image),
+        revision_template.render_engines(whose, REVISION, IMAGE),
+        revision_template.render_router(whose, REVISION, INSTALLATION.registrar_image),
     ):
         assert revision_template.read(revision_template.controller_revision(whose, made)) == made
         assert (made.revision, made.rendered_by) == (REVISION, __version__)
@@ -31,8 +31,8 @@ def test_templates_are_read_back_as_they_were_rendered(base: Json) -> None:
 @BOTH
 def test_engines_and_routers_are_told_apart(base: Json) -> None:
     whose = owner({}, base=base)
-    assert not revision_template.sealed_engines(whose, REVISION, IMAGE).of_router
-    assert revision_template.sealed_router(whose, REVISION, "registrar:1").of_router
+    assert not revision_template.render_engines(whose, REVISION, IMAGE).of_router
+    assert revision_template.render_router(whose, REVISION, "registrar:1").of_router
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 16])
@@ -51,7 +51,7 @@ def test_an_incarnation_has_its_own_name_ports_and_arguments_and_nothing_else(
     whose = owner({}, base=base)
     template = engine_template(whose, role, REVISION, IMAGE)
     before = copy.deepcopy(template)
-    one, other = (incarnation(whose, f"llm-{role}-{n}", template, 20_000 + n) for n in (0, 100))
+    one, other = (engine_pod_of(whose, f"llm-{role}-{n}", template, 20_000 + n) for n in (0, 100))
     assert template == before
     for pod in (one, other):
         engine = pod["spec"]["containers"][0]
@@ -69,7 +69,7 @@ def test_a_layout_of_another_version_is_kept() -> None:
     for port in engine["ports"]:
         port["hostPort"] = port["containerPort"]
     engine["args"].append("--later-port=$(PORT_LATER)")
-    made = incarnation(owner(), "llm-decode-0", template, 20_000)["spec"]["containers"][0]
+    made = engine_pod_of(owner(), "llm-decode-0", template, 20_000)["spec"]["containers"][0]
     assert block_size(template) == 5
     assert [port["containerPort"] for port in made["ports"]] == list(range(20_000, 20_005))
     assert [port["hostPort"] for port in made["ports"]] == list(range(20_000, 20_005))
@@ -80,6 +80,6 @@ def test_a_layout_of_another_version_is_kept() -> None:
 def test_the_block_is_written_on_the_pod_and_not_in_the_template(base: Json) -> None:
     template = engine_template(owner({}, base=base), Role.PREFILL, REVISION, IMAGE)
     assert "moriio.dev/ports" not in str(template)
-    made = incarnation(owner({}, base=base), "llm-prefill-0", template, 20_010)
+    made = engine_pod_of(owner({}, base=base), "llm-prefill-0", template, 20_010)
     last = 20_010 + block_size(template) - 1
     assert made["metadata"]["annotations"]["moriio.dev/ports"] == f"20010-{last}"

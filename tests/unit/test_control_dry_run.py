@@ -1,4 +1,4 @@
-"""What a dry run answers: refused by admission, or trouble of the API server itself."""
+"""What a dry run answers: refused by admission, or failure of the API server itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_trouble_of_the_api_server_is_not_reported_as_a_refused_spec(
 ) -> None:
     operator = await serving()
     error = from_status(status, {"message": message})
-    operator.kube.refuse = refuse("rehearse", "Pod", error)
+    operator.kube.refuse = refuse("dry-run", "Pod", error)
     dies(operator, "llm-decode-4")
     with pytest.raises(type(error)):
         await operator.step()

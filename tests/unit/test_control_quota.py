@@ -20,7 +20,7 @@ async def test_a_full_quota_does_not_keep_an_update_from_draining() -> None:
     # The old engines hold what the new ones need, and give it back when they go.
     operator = await serving()
     operator.kube.refuse = refuse(
-        "rehearse", "Pod", QUOTA, lambda _: bool(operator.kube.of_kind("Pod"))
+        "dry-run", "Pod", QUOTA, lambda _: bool(operator.kube.of_kind("Pod"))
     )
     operator.change({"engine": {"image": "vllm:2"}})
     await operator.settle()

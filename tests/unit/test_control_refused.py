@@ -33,7 +33,7 @@ from unit.samples import (
 
 async def test_a_refused_template_does_not_stop_a_serving_revision() -> None:
     operator = await serving()
-    operator.kube.refuse = refuse("rehearse", "Pod", INVALID)
+    operator.kube.refuse = refuse("dry-run", "Pod", INVALID)
     operator.change({"decode": {"podTemplate": {"spec": {"tolerations": [{"operator": "No"}]}}}})
     assert await operator.step() == REFUSED_RETRY_S
     assert not [p for p in operator.kube.of_kind("Pod") if p["metadata"].get("deletionTimestamp")]
@@ -45,7 +45,7 @@ async def test_a_refused_template_does_not_stop_a_serving_revision() -> None:
 
 async def test_a_pod_that_is_forbidden_keeps_an_update_from_draining() -> None:
     operator = await serving()
-    operator.kube.refuse = refuse("rehearse", "Pod", FORBIDDEN)
+    operator.kube.refuse = refuse("dry-run", "Pod", FORBIDDEN)
     operator.change({"engine": {"image": "vllm:2"}})
     await operator.step()
     assert operator.condition("Accepted").reason == "PodForbidden"
@@ -54,7 +54,7 @@ async def test_a_pod_that_is_forbidden_keeps_an_update_from_draining() -> None:
 
 async def test_a_refused_pod_costs_no_port_and_is_told() -> None:
     operator = fresh()
-    operator.kube.refuse = refuse("rehearse", "Pod", FORBIDDEN)
+    operator.kube.refuse = refuse("dry-run", "Pod", FORBIDDEN)
     assert await operator.step() == REFUSED_RETRY_S
     assert (operator.pods(), operator.status.port_allocation.cursor) == ([], 0)
     assert operator.condition("Accepted").message == (
@@ -65,7 +65,7 @@ async def test_a_refused_pod_costs_no_port_and_is_told() -> None:
 
 async def test_a_namespace_that_forbids_privileged_pods_is_named_once_with_the_label() -> None:
     operator = fresh()
-    operator.kube.refuse = refuse("rehearse", "Pod", INSECURE)
+    operator.kube.refuse = refuse("dry-run", "Pod", INSECURE)
     assert await operator.step() == REFUSED_RETRY_S
     assert (operator.pods(), operator.status.port_allocation.cursor) == ([], 0)
     accepted = operator.condition("Accepted")
@@ -125,7 +125,7 @@ async def test_while_one_role_is_refused_the_other_is_kept_whole(
     role: Role, error: ApiError
 ) -> None:
     operator = await serving()
-    operator.kube.refuse = refuse("rehearse", "Pod", error, of_role(role))
+    operator.kube.refuse = refuse("dry-run", "Pod", error, of_role(role))
     operator.change({"prefill": {"replicas": 2}, "decode": {"replicas": 2}})
     assert await operator.step() == REFUSED_RETRY_S
     other = Role.DECODE if role is Role.PREFILL else Role.PREFILL
@@ -150,7 +150,7 @@ async def test_while_one_role_is_refused_the_other_is_kept_whole(
 
 async def test_while_a_role_is_refused_its_ended_engine_is_cleared_away_and_told() -> None:
     operator = await serving()
-    operator.kube.refuse = refuse("rehearse", "Pod", INVALID, of_role(Role.DECODE))
+    operator.kube.refuse = refuse("dry-run", "Pod", INVALID, of_role(Role.DECODE))
     dies(operator, "llm-decode-4")
     assert await operator.step() == REFUSED_RETRY_S
     assert living(operator) == ["llm-prefill-0"]
@@ -164,7 +164,7 @@ async def test_of_a_deployment_without_engines_nothing_is_made_while_one_role_is
     role: Role,
 ) -> None:
     operator = fresh()
-    operator.kube.refuse = refuse("rehearse", "Pod", INVALID, of_role(role))
+    operator.kube.refuse = refuse("dry-run", "Pod", INVALID, of_role(role))
     assert await operator.step() == REFUSED_RETRY_S
     assert {kind for kind, _ in operator.kube.objects} == {"PDDeployment", "Event"}
     assert operator.status.port_allocation.cursor == 0
@@ -173,7 +173,7 @@ async def test_of_a_deployment_without_engines_nothing_is_made_while_one_role_is
 
 async def test_while_the_next_revision_is_refused_no_engine_of_it_is_made() -> None:
     operator = await serving()
-    operator.kube.refuse = refuse("rehearse", "Pod", INVALID)
+    operator.kube.refuse = refuse("dry-run", "Pod", INVALID)
     dies(operator, "llm-decode-4")
     operator.change({"engine": {"image": "vllm:2"}})
     assert await operator.step() == REFUSED_RETRY_S
@@ -183,7 +183,7 @@ async def test_while_the_next_revision_is_refused_no_engine_of_it_is_made() -> N
 
 async def test_a_webhook_that_does_not_answer_is_told_in_the_status() -> None:
     operator = fresh()
-    operator.kube.refuse = refuse("rehearse", "Pod", WEBHOOK)
+    operator.kube.refuse = refuse("dry-run", "Pod", WEBHOOK)
     assert await operator.step() == REFUSED_RETRY_S
     assert told(operator) == ("False", "AdmissionFailed")
     assert "failed calling webhook" in operator.condition("Accepted").message
@@ -193,7 +193,7 @@ async def test_a_webhook_that_does_not_answer_is_told_in_the_status() -> None:
 @pytest.mark.parametrize("status", [401, 429, 501, 503, 504])
 async def test_an_api_server_that_is_not_itself_fails_the_pass(status: int) -> None:
     operator = fresh()
-    operator.kube.refuse = refuse("rehearse", "Pod", ApiError(status, "x", "y"))
+    operator.kube.refuse = refuse("dry-run", "Pod", ApiError(status, "x", "y"))
     with pytest.raises(ApiError):
         await operator.step()
     assert operator.kube.writes == []

@@ -34,7 +34,7 @@ def test_our_defaults_of_the_connector_are_those_of_vllm() -> None:
 
 
 def test_the_routers_memory_is_what_engines_wait_for() -> None:
-    assert NAMES["engine memory"].default_s == router.ENGINE_MEMORY_SECONDS
+    assert NAMES["engine memory"].default_s == router.ENGINE_TTL_SECONDS
 
 
 def test_a_version_has_the_times_that_came_until_it() -> None:

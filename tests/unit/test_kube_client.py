@@ -255,9 +255,9 @@ async def test_a_list_that_is_none_is_no_answer(body: Any) -> None:
 
 
 @pytest.mark.parametrize("trouble", [OSError("no token"), ConfigException("the token is empty")])
-async def test_a_token_that_cannot_be_read_is_no_answer(trouble: Exception) -> None:
+async def test_a_token_that_cannot_be_read_is_no_answer(failure: Exception) -> None:
     async def fail(*_: Any) -> None:
-        raise trouble
+        raise failure
 
     async with serving(ScriptedApi()) as kube:
         kube._api.update_params_for_auth = fail

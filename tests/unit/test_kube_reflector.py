@@ -177,9 +177,9 @@ async def test_a_deletion_that_a_gap_hid_is_found_by_the_new_list() -> None:
     ids=["500", "403", "html", "garbage", "half", "broken"],
 )
 async def test_whatever_breaks_a_watch_it_begins_again_and_keeps_what_is_known(
-    trouble: Answer | Stream,
+    failure: Answer | Stream,
 ) -> None:
-    async with following(page([piece("a", text="x")]), trouble) as seen:
+    async with following(page([piece("a", text="x")]), failure) as seen:
         assert await seen.asked(3) == ["list", "10", "list"]
         assert seen.known() == {"a": "x"}
         seen.api.add(page([piece("a", text="y")], "40"), Stream([]))

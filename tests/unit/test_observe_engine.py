@@ -9,7 +9,7 @@ from moriio_operator.api.ports import PortBlock
 from moriio_operator.api.status import EngineState
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine, from_pod
-from moriio_operator.observe.failure import Trouble
+from moriio_operator.observe.failure import Failure
 from moriio_operator.stack.vllm_moriio.ports import layout
 
 from unit.samples import (
@@ -95,7 +95,7 @@ def test_a_deleted_pod_is_terminating_whatever_else_it_is(status: Json) -> None:
     engine = from_pod(deleted(pod(status=status)))
     assert engine is not None
     assert engine.state is EngineState.TERMINATING
-    assert engine.leaves
+    assert engine.is_leaving
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,12 @@ def test_an_engine_that_was_given_another_role_has_to_go() -> None:
     edit = {"metadata": {"labels": {"moriio.dev/role": "decode"}}}
     engine = from_pod(laid_over(pod(status=READY), edit))
     assert engine is not None
-    assert (engine.role, engine.state, engine.mute) == (Role.PREFILL, EngineState.ENDED, None)
-    assert engine.trouble == Trouble(
+    assert (engine.role, engine.state, engine.silent_container) == (
+        Role.PREFILL,
+        EngineState.ENDED,
+        None,
+    )
+    assert engine.failure == Failure(
         "Relabelled",
         "somebody changed its label moriio.dev/role to 'decode': it is replaced",
     )
@@ -208,14 +212,14 @@ def test_a_port_that_a_webhook_added_changes_nothing() -> None:
 
 @pytest.mark.parametrize("status", [STARTING, READY, PENDING, waiting("ContainerCreating")])
 def test_an_engine_on_its_way_has_no_trouble(status: Json) -> None:
-    assert read(status).trouble is None
+    assert read(status).failure is None
 
 
 @pytest.mark.parametrize(
     "reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError"]
 )
 def test_a_container_that_cannot_start_tells_why(reason: str) -> None:
-    assert read(waiting(reason, "no such image")).trouble == Trouble(reason, "no such image")
+    assert read(waiting(reason, "no such image")).failure == Failure(reason, "no such image")
 
 
 def test_a_pod_that_no_node_takes_tells_why() -> None:
@@ -225,7 +229,7 @@ def test_a_pod_that_no_node_takes_tells_why() -> None:
         "reason": "Unschedulable",
         "message": "0/2 nodes are available: 2 Insufficient amd.com/gpu.",
     }
-    assert read({"phase": "Pending", "conditions": [scheduled]}).trouble == Trouble(
+    assert read({"phase": "Pending", "conditions": [scheduled]}).failure == Failure(
         "Unschedulable", "0/2 nodes are available: 2 Insufficient amd.com/gpu."
     )
 
@@ -233,7 +237,7 @@ def test_a_pod_that_no_node_takes_tells_why() -> None:
 def test_a_sidecar_that_cannot_start_is_named() -> None:
     stuck = waiting("ImagePullBackOff", "no such image", name="log")["containerStatuses"]
     status = {**UNREADY, "containerStatuses": UNREADY["containerStatuses"] + stuck}
-    assert read(status).trouble == Trouble("ImagePullBackOff", "container log: no such image")
+    assert read(status).failure == Failure("ImagePullBackOff", "container log: no such image")
 
 
 def test_a_sidecar_that_ended_ends_its_engine_since_the_pod_is_never_ready_again() -> None:
@@ -242,25 +246,25 @@ def test_a_sidecar_that_ended_ends_its_engine_since_the_pod_is_never_ready_again
     engine = read(status)
     assert engine.state is EngineState.ENDED
     words = "container log: exit code 3; its log ends: lost"
-    assert engine.trouble == Trouble("Error", words)
+    assert engine.failure == Failure("Error", words)
 
 
 @pytest.mark.parametrize(
-    ("status", "trouble"),
+    ("status", "failure"),
     [
-        (ended(1, "Error", "boom\n"), Trouble("Error", "exit code 1; its log ends: boom")),
-        (ended(137, "OOMKilled"), Trouble("OOMKilled", "exit code 137")),
-        (ended(0, "Completed"), Trouble("Completed", "exit code 0")),
-        (ended(1, ""), Trouble("Error", "exit code 1")),
+        (ended(1, "Error", "boom\n"), Failure("Error", "exit code 1; its log ends: boom")),
+        (ended(137, "OOMKilled"), Failure("OOMKilled", "exit code 137")),
+        (ended(0, "Completed"), Failure("Completed", "exit code 0")),
+        (ended(1, ""), Failure("Error", "exit code 1")),
         (
             {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."},
-            Trouble("Evicted", "The node was low on memory."),
+            Failure("Evicted", "The node was low on memory."),
         ),
-        ({"phase": "Failed"}, Trouble("Ended", "")),
+        ({"phase": "Failed"}, Failure("Ended", "")),
     ],
 )
-def test_an_end_tells_exit_code_and_last_words(status: Json, trouble: Trouble) -> None:
-    assert read(status).trouble == trouble
+def test_an_end_tells_exit_code_and_last_words(status: Json, failure: Failure) -> None:
+    assert read(status).failure == failure
 
 
 def test_an_eviction_is_told_as_such() -> None:
@@ -269,19 +273,19 @@ def test_an_eviction_is_told_as_such() -> None:
         "reason": "Evicted",
         "message": "The node was low on resource: memory.",
     }
-    trouble = read(status).trouble
-    assert trouble is not None
-    assert trouble.reason == "Evicted"
-    assert trouble.message.startswith("The node was low on resource: memory.")
-    assert trouble.message.endswith("exit code 137; its log ends: last words")
+    failure = read(status).failure
+    assert failure is not None
+    assert failure.reason == "Evicted"
+    assert failure.message.startswith("The node was low on resource: memory.")
+    assert failure.message.endswith("exit code 137; its log ends: last words")
 
 
 def test_of_a_long_log_the_end_is_kept() -> None:
-    trouble = read(ended(message="x" * 4000 + "the cause")).trouble
-    assert trouble is not None
-    assert trouble.message.endswith("xxxthe cause")
-    assert "its log ends: ..." in trouble.message
-    assert len(trouble.message) < 2100
+    failure = read(ended(message="x" * 4000 + "the cause")).failure
+    assert failure is not None
+    assert failure.message.endswith("xxxthe cause")
+    assert "its log ends: ..." in failure.message
+    assert len(failure.message) < 2100
 
 
 def test_when_it_was_made_and_when_its_grace_ends_are_read() -> None:
@@ -289,8 +293,8 @@ def test_when_it_was_made_and_when_its_grace_ends_are_read() -> None:
     made["metadata"]["creationTimestamp"] = "2026-05-04T11:59:00Z"
     engine = from_pod(made)
     assert engine is not None
-    assert (engine.created, engine.gone_by) == (later(-60), NOW)
-    assert (read().created, read().gone_by) == (None, None)
+    assert (engine.created, engine.deletion_deadline) == (later(-60), NOW)
+    assert (read().created, read().deletion_deadline) == (None, None)
 
 
 @pytest.mark.parametrize(("passed_s", "late"), [(-30, False), (60, False), (61, True)])
@@ -300,20 +304,20 @@ def test_one_that_stops_is_waited_for_until_its_kubelet_is_late(
     engine = from_pod(deleted(pod(status=READY)))
     assert engine is not None
     now = later(passed_s)
-    assert (engine.outlives_its_grace(now), engine.stops_in_time(now)) == (late, not late)
+    assert (engine.exceeds_grace(now), engine.within_grace(now)) == (late, not late)
 
 
 def test_one_that_does_not_stop_is_neither_late_nor_waited_for() -> None:
     engine = read(READY)
-    assert not engine.outlives_its_grace(later(10**6))
-    assert not engine.stops_in_time(NOW)
+    assert not engine.exceeds_grace(later(10**6))
+    assert not engine.within_grace(NOW)
 
 
 def test_of_two_ended_containers_the_engine_is_told() -> None:
     log = container({"terminated": {"exitCode": 3}}, name="log")
     status = {**ended(1, "Error", "boom"), "phase": "Running"}
     status["containerStatuses"] = [log, *status["containerStatuses"]]
-    assert read(status).trouble == Trouble("Error", "exit code 1; its log ends: boom")
+    assert read(status).failure == Failure("Error", "exit code 1; its log ends: boom")
 
 
 NO_PORTS = "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
@@ -327,8 +331,8 @@ def unscheduled(message: str) -> Json:
 def test_an_engine_whose_ports_are_held_everywhere_waits_in_vain_and_has_to_go() -> None:
     engine = read(unscheduled(NO_PORTS))
     assert (engine.state, engine.failed) == (EngineState.ENDED, True)
-    assert engine.trouble == Trouble("HostPortTaken", NO_PORTS)
-    assert engine.mute is None
+    assert engine.failure == Failure("HostPortTaken", NO_PORTS)
+    assert engine.silent_container is None
 
 
 def test_one_that_waits_for_something_else_waits() -> None:
@@ -339,7 +343,7 @@ def test_one_that_waits_for_something_else_waits() -> None:
 def test_a_kubelet_that_refuses_ports_is_told_like_a_scheduler_that_does() -> None:
     message = "Predicate NodePorts failed: node(s) didn't have free ports"
     engine = read({"phase": "Failed", "reason": "NodePorts", "message": message})
-    assert engine.trouble == Trouble("HostPortTaken", message)
+    assert engine.failure == Failure("HostPortTaken", message)
 
 
 def init(code: int, message: str = "", *, name: str = "preflight") -> Json:
@@ -351,10 +355,10 @@ def test_an_init_container_that_failed_ends_the_engine_and_is_named() -> None:
     said = "Address already in use: another process of this node listens on port 20002"
     engine = read({"phase": "Failed", "initContainerStatuses": [init(98, said)]})
     assert engine.state is EngineState.ENDED
-    assert engine.trouble is not None
-    assert engine.trouble.reason == "PortInUse"
-    assert "container preflight: exit code 98" in engine.trouble.message
-    assert said in engine.trouble.message
+    assert engine.failure is not None
+    assert engine.failure.reason == "PortInUse"
+    assert "container preflight: exit code 98" in engine.failure.message
+    assert said in engine.failure.message
 
 
 def test_a_native_sidecar_that_comes_back_ends_nothing() -> None:
@@ -364,11 +368,11 @@ def test_a_native_sidecar_that_comes_back_ends_nothing() -> None:
 
 def test_what_a_users_sidecar_says_on_its_way_out_is_not_vllms() -> None:
     end = {"exitCode": 1, "reason": "Error", "message": "bind: Address already in use"}
-    trouble = read(
+    failure = read(
         {"phase": "Failed", "containerStatuses": [container({"terminated": end}, name="log")]}
-    ).trouble
-    assert trouble is not None
-    assert trouble.reason == "Error"
+    ).failure
+    assert failure is not None
+    assert failure.reason == "Error"
 
 
 def test_a_port_that_a_webhooks_container_takes_from_the_node_is_not_the_blocks() -> None:
@@ -377,7 +381,7 @@ def test_a_port_that_a_webhooks_container_takes_from_the_node_is_not_the_blocks(
     engine = from_pod(made)
     assert engine is not None
     assert engine.state is EngineState.PENDING
-    assert engine.trouble == Trouble("Unschedulable", NO_PORTS)
+    assert engine.failure == Failure("Unschedulable", NO_PORTS)
 
 
 def test_one_that_did_its_work_ends_nothing() -> None:
@@ -391,14 +395,14 @@ def test_an_init_container_that_cannot_start_is_named() -> None:
         "initContainerStatuses": [container(state, name="preflight")],
         "containerStatuses": [container({"waiting": {"reason": "PodInitializing"}})],
     }
-    assert read(status).trouble == Trouble("ImagePullBackOff", "container preflight: words")
+    assert read(status).failure == Failure("ImagePullBackOff", "container preflight: words")
 
 
 def test_an_address_that_mori_cannot_bind_is_told() -> None:
     engine = read({**STARTING, "podIP": "fd00::7"})
-    assert engine.trouble is not None
-    assert engine.trouble.reason == "AddressNotIPv4"
-    assert "fd00::7" in engine.trouble.message
+    assert engine.failure is not None
+    assert engine.failure.reason == "AddressNotIPv4"
+    assert "fd00::7" in engine.failure.message
 
 
 @pytest.mark.parametrize(
@@ -409,16 +413,16 @@ def test_an_address_that_mori_cannot_bind_is_told() -> None:
     ],
 )
 def test_last_words_that_are_known_give_the_reason_and_its_remedy(log: str, reason: str) -> None:
-    trouble = read(ended(1, "Error", log)).trouble
-    assert trouble is not None
-    assert trouble.reason == reason
-    assert trouble.message.endswith(f"its log ends: {log}")
+    failure = read(ended(1, "Error", log)).failure
+    assert failure is not None
+    assert failure.reason == reason
+    assert failure.message.endswith(f"its log ends: {log}")
 
 
 def test_a_reason_of_kubernetes_own_is_not_guessed_over() -> None:
-    trouble = read(ended(137, "OOMKilled", "Address already in use")).trouble
-    assert trouble is not None
-    assert trouble.reason == "OOMKilled"
+    failure = read(ended(137, "OOMKilled", "Address already in use")).failure
+    assert failure is not None
+    assert failure.reason == "OOMKilled"
 
 
 def test_whether_it_is_on_the_host_network_is_read() -> None:

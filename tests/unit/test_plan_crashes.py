@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moriio_operator.plan import crashes
-from moriio_operator.plan.crashes import Failures
+from moriio_operator.plan.crashes import CrashRecord
 
 from unit.samples import NOW, later
 
@@ -42,16 +42,16 @@ def test_a_loop_of_ends_at_the_longest_delay_is_still_one_loop() -> None:
 
 @pytest.mark.parametrize(("passed", "left"), [(0, 20), (5, 15), (20, 0), (21, 0)])
 def test_what_remains(passed: int, left: int) -> None:
-    assert crashes.remaining_s(Failures(3, NOW), later(passed)) == left
+    assert crashes.remaining_s(CrashRecord(3, NOW), later(passed)) == left
 
 
 def test_without_a_failure_nothing_remains() -> None:
-    assert crashes.remaining_s(Failures(0, None), NOW) == 0
+    assert crashes.remaining_s(CrashRecord(0, None), NOW) == 0
 
 
 @given(st.integers(0, 20), st.integers(0, 10**6))
 def test_a_clock_that_went_back_never_makes_the_wait_longer(failures: int, back: int) -> None:
-    assert crashes.remaining_s(Failures(failures, later(back)), NOW) <= crashes.delay_s(failures)
+    assert crashes.remaining_s(CrashRecord(failures, later(back)), NOW) <= crashes.delay_s(failures)
 
 
 def test_an_end_in_the_near_future_is_one_of_the_loop() -> None:
@@ -65,4 +65,4 @@ def test_an_end_in_the_far_future_is_not_one_of_the_loop() -> None:
 
 @pytest.mark.parametrize(("ahead", "left"), [(5, 15), (20, 0), (3600, 0)])
 def test_an_end_in_the_future_does_not_wait_until_the_clock_is_there(ahead: int, left: int) -> None:
-    assert crashes.remaining_s(Failures(3, later(ahead)), NOW) == left
+    assert crashes.remaining_s(CrashRecord(3, later(ahead)), NOW) == left

@@ -13,7 +13,7 @@ from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import EngineState
 from moriio_operator.facts.terms import Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.plan.neighbours import unplaced, without_doubles
+from moriio_operator.plan.neighbours import unplaced, without_duplicates
 
 from unit.samples import NOW, engine, later
 
@@ -37,11 +37,11 @@ def on_host(
 
 
 def gives_way(mine: Engine, *neighbours: Engine) -> bool:
-    [judged] = without_doubles([mine], neighbours)
+    [judged] = without_duplicates([mine], neighbours)
     if judged == mine:
         return False
-    assert judged.trouble is not None
-    assert (judged.state, judged.trouble.reason) == (EngineState.ENDED, Reason.PORTS_DOUBLED)
+    assert judged.failure is not None
+    assert (judged.state, judged.failure.reason) == (EngineState.ENDED, Reason.PORTS_DOUBLED)
     assert not judged.failed
     return True
 
@@ -63,9 +63,9 @@ def test_one_that_waits_gives_way_to_one_that_a_node_has_even_to_a_younger() -> 
 
 
 def test_who_holds_the_ports_is_named() -> None:
-    [judged] = without_doubles([on_host("a", 20_000)], [on_host("b", 20_000, node="n1")])
-    assert judged.trouble is not None
-    assert judged.trouble.message == (
+    [judged] = without_duplicates([on_host("a", 20_000)], [on_host("b", 20_000, node="n1")])
+    assert judged.failure is not None
+    assert judged.failure.message == (
         "its ports are also those of pod-b, which came first: it is replaced"
     )
 
@@ -90,7 +90,7 @@ def test_one_that_a_node_has_stays_whoever_has_its_ports_elsewhere() -> None:
 
 def test_engines_of_one_deployment_are_judged_among_themselves_too() -> None:
     mine = [on_host("a", 20_000), on_host("b", 20_000, created=later(1))]
-    first, second = without_doubles(mine, [])
+    first, second = without_duplicates(mine, [])
     assert (first.state, second.state) == (PENDING, EngineState.ENDED)
 
 
@@ -108,7 +108,7 @@ def test_after_all_have_judged_no_two_that_wait_share_a_port(
         on_host(str(index), base, node=node, created=later(age))
         for index, (base, node, age) in enumerate(made)
     ]
-    judged = [without_doubles([e], [o for o in engines if o is not e])[0] for e in engines]
+    judged = [without_duplicates([e], [o for o in engines if o is not e])[0] for e in engines]
     staying = [engine for engine in judged if engine.state is not EngineState.ENDED]
     for one in staying:
         for other in staying:

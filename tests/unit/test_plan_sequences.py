@@ -106,7 +106,7 @@ async def test_a_router_that_the_next_revision_cannot_have_stops_nothing() -> No
     def new_router(obj: Object) -> bool:
         return obj["kind"] == "Deployment" and "sgntrwxt" not in obj["metadata"]["name"]
 
-    operator.kube.refuse = refuse("rehearse", "Deployment", INVALID, new_router)
+    operator.kube.refuse = refuse("dry-run", "Deployment", INVALID, new_router)
     operator.change({**IMAGE_2, "router": {"resources": {"requests": {"cpu": "2"}}}})
     assert await played(operator) == []
     assert operator.condition("Accepted").reason == "ChildRefused"

@@ -17,9 +17,9 @@ from moriio_operator.api.status import (
 )
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.observe.failure import Trouble
+from moriio_operator.observe.failure import Failure
 from moriio_operator.plan import step as planner
-from moriio_operator.plan.crashes import Failures
+from moriio_operator.plan.crashes import CrashRecord
 from moriio_operator.plan.decision import Act, Freeze, Keep, Target
 from moriio_operator.plan.step import PortSpace, Step
 from moriio_operator.plan.view import EngineShape, RevisionView
@@ -155,11 +155,11 @@ def test_an_ended_engine_is_deleted_and_replaced_at_once_the_first_time() -> Non
 
 
 def test_the_end_is_kept_with_its_words() -> None:
-    trouble = Trouble("OOMKilled", "exit code 137")
-    plan = step([engine(0, P), engine(4, D, ENDED, trouble=trouble)])
+    failure = Failure("OOMKilled", "exit code 137")
+    plan = step([engine(0, P), engine(4, D, ENDED, failure=failure)])
     last = LastFailure(pod="llm-decode-4", reason="OOMKilled", message="exit code 137")
-    assert plan.failures_of(REVISION, D) == Failures(1, NOW, last)
-    assert plan.failures_of(REVISION, P) == Failures()
+    assert plan.failures_of(REVISION, D) == CrashRecord(1, NOW, last)
+    assert plan.failures_of(REVISION, P) == CrashRecord()
 
 
 def test_of_several_ends_the_newest_engines_words_are_kept() -> None:
@@ -269,7 +269,7 @@ def test_while_one_engine_of_an_old_revision_leaves_the_new_one_waits() -> None:
 def test_a_new_revision_has_a_clean_crash_record() -> None:
     status = recorded(7)
     plan = step([], status=status, revision="other")
-    assert plan.failures_of("other", D) == Failures()
+    assert plan.failures_of("other", D) == CrashRecord()
     assert len(plan.creations) == 2
 
 
@@ -343,8 +343,8 @@ def test_the_replacement_of_an_engine_whose_log_is_read_comes_at_once() -> None:
 
 
 def test_what_is_known_later_of_an_end_replaces_what_was_recorded_of_it() -> None:
-    told = Trouble("PortInUse", "Address already in use")
-    later_on = replace(engine(0, D, ENDED), trouble=told)
+    told = Failure("PortInUse", "Address already in use")
+    later_on = replace(engine(0, D, ENDED), failure=told)
     plan = step([engine(8, P), later_on], status=recorded(1, ended="llm-decode-0"))
     last = plan.failures_of(REVISION, D).last
     assert last == LastFailure(pod="llm-decode-0", reason="PortInUse", message=told.message)
@@ -352,8 +352,8 @@ def test_what_is_known_later_of_an_end_replaces_what_was_recorded_of_it() -> Non
 
 @pytest.mark.parametrize("reason", ["Relabelled", "UnknownRevision", "PortsDoubled"])
 def test_an_engine_whose_labels_were_edited_did_not_fail(reason: str) -> None:
-    plan = step([engine(0, P), engine(4, D, ENDED, trouble=Trouble(reason, "x"))])
-    assert plan.failures_of(REVISION, D) == Failures()
+    plan = step([engine(0, P), engine(4, D, ENDED, failure=Failure(reason, "x"))])
+    assert plan.failures_of(REVISION, D) == CrashRecord()
     assert len(plan.creations) == 1
 
 

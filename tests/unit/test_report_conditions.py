@@ -15,8 +15,8 @@ from moriio_operator.api.status import Condition, ConditionType, EngineState, La
 from moriio_operator.facts.terms import Role
 from moriio_operator.facts.versions import Version
 from moriio_operator.observe.engine import Engine
-from moriio_operator.observe.failure import Trouble
-from moriio_operator.plan.crashes import Failures
+from moriio_operator.observe.failure import Failure
+from moriio_operator.plan.crashes import CrashRecord
 from moriio_operator.plan.decision import Act, Decision, Freeze, Keep, Target
 from moriio_operator.plan.step import Creation, Step
 from moriio_operator.plan.strategy import Course
@@ -27,15 +27,17 @@ from moriio_operator.stack.stack import Assessment
 from unit.samples import NOW, REVISION, Json, engine, later
 
 P, D = Role.PREFILL, Role.DECODE
-NONE = Failures()
+NONE = CrashRecord()
 
 
-def failed(count: int = 1) -> Failures:
+def failed(count: int = 1) -> CrashRecord:
     last = LastFailure(pod="llm-decode-0", reason="OOMKilled", message="exit code 137")
-    return Failures(count, NOW, last)
+    return CrashRecord(count, NOW, last)
 
 
-def decode(*engines: Engine, desired: int = 1, failures: Failures = NONE) -> tuple[str, str, str]:
+def decode(
+    *engines: Engine, desired: int = 1, failures: CrashRecord = NONE
+) -> tuple[str, str, str]:
     verdict = conditions.role_ready(D, engines, desired, failures)
     assert verdict.type == ConditionType.DECODE_READY
     return verdict.status, verdict.reason, verdict.message
@@ -93,14 +95,14 @@ def test_engines_of_the_other_role_do_not_count() -> None:
             "0 of 1 engines serve; llm-decode-4 is Pending (kubectl describe pod tells more)",
         ),
         (
-            [engine(4, D, EngineState.PENDING, trouble=Trouble("ErrImagePull", "no such image"))],
+            [engine(4, D, EngineState.PENDING, failure=Failure("ErrImagePull", "no such image"))],
             "ErrImagePull",
             "0 of 1 engines serve; llm-decode-4: no such image",
         ),
         (
             [
                 engine(
-                    4, D, EngineState.UNREADY, trouble=Trouble("SidecarEnded", "log: exit code 1")
+                    4, D, EngineState.UNREADY, failure=Failure("SidecarEnded", "log: exit code 1")
                 )
             ],
             "SidecarEnded",
@@ -127,12 +129,12 @@ def test_a_crash_loop_tells_how_long_it_waits() -> None:
 
 
 def test_a_successor_that_cannot_start_is_told_beside_the_end() -> None:
-    stuck = engine(4, D, EngineState.PENDING, trouble=Trouble("Unschedulable", "0/2 nodes"))
+    stuck = engine(4, D, EngineState.PENDING, failure=Failure("Unschedulable", "0/2 nodes"))
     assert "llm-decode-4: 0/2 nodes" in decode(stuck, failures=failed())[2]
 
 
 def test_an_engine_that_leaves_is_no_trouble_of_the_role() -> None:
-    leaving = engine(0, D, EngineState.TERMINATING, trouble=Trouble("ErrImagePull", "no image"))
+    leaving = engine(0, D, EngineState.TERMINATING, failure=Failure("ErrImagePull", "no image"))
     assert decode(leaving)[1] == "Starting"
 
 
@@ -241,7 +243,7 @@ def test_a_drain_names_both_revisions_and_who_is_left() -> None:
     [(-30, "DrainingOldRevision"), (60, "DrainingOldRevision"), (61, "DrainStuck")],
 )
 def test_a_drain_that_outlives_its_grace_names_the_remedy(late_s: int, reason: str) -> None:
-    leaving = replace(old(4, D), gone_by=NOW - timedelta(seconds=late_s))
+    leaving = replace(old(4, D), deletion_deadline=NOW - timedelta(seconds=late_s))
     verdict = progress(DRAINS, leaving, old(0, P), settled=True)
     assert (verdict.status, verdict.reason) == ("True", reason)
     if reason == "DrainStuck":
@@ -372,7 +374,7 @@ def test_what_engines_tell_otherwise_goes_first() -> None:
 def allocated(
     *engines: Engine, exhausted: str = "", last: LastFailure | None = None, created: int = 0
 ) -> tuple[str, str, str]:
-    failures = Failures(1, NOW, last) if last else NONE
+    failures = CrashRecord(1, NOW, last) if last else NONE
     blocks = [PortBlock(20_000 + 4 * index, 4) for index in range(created)]
     creations = tuple(Creation(f"p{b.base}", D, REVISION, b, b.base) for b in blocks)
     step = Step(Course({}, (), REVISION), creations=creations, exhausted=exhausted)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from moriio_operator.api.status import Condition, EngineState, Status
 from moriio_operator.facts.terms import Role
 from moriio_operator.kube.objects import Object
-from moriio_operator.observe.failure import Trouble
+from moriio_operator.observe.failure import Failure
 from moriio_operator.report import events
 from moriio_operator.report.events import EventRecord
 
@@ -106,7 +106,7 @@ def test_a_young_deployment_that_is_refused_is_warned_of() -> None:
 
 
 def test_an_end_is_told_with_pod_cause_and_words() -> None:
-    ended = engine(4, Role.DECODE, EngineState.ENDED, trouble=Trouble("OOMKilled", "exit code 137"))
+    ended = engine(4, Role.DECODE, EngineState.ENDED, failure=Failure("OOMKilled", "exit code 137"))
     record = events.of_end(ended)
     assert (record.type, record.reason) == ("Warning", "EngineEnded")
     assert record.note == "llm-decode-4: OOMKilled: exit code 137"

@@ -11,8 +11,8 @@ from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import EngineState, LastFailure, Status
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.observe.failure import Trouble
-from moriio_operator.plan.crashes import Failures
+from moriio_operator.observe.failure import Failure
+from moriio_operator.plan.crashes import CrashRecord
 from moriio_operator.plan.decision import Act, Decision, Freeze, Keep, Target
 from moriio_operator.plan.step import Creation, Step
 from moriio_operator.plan.strategy import Course
@@ -163,7 +163,7 @@ def test_roles_count_living_and_ready_engines_of_the_revision() -> None:
 
 def test_the_crash_record_is_written() -> None:
     last = LastFailure(pod="llm-decode-4", reason="Error", message="exit code 1")
-    failures = {(REVISION, P): Failures(), (REVISION, D): Failures(2, NOW, last)}
+    failures = {(REVISION, P): CrashRecord(), (REVISION, D): CrashRecord(2, NOW, last)}
     prefill, decode = status(BOTH[:1], step=dataclasses.replace(STEP, failures=failures)).roles
     assert (prefill.failures, prefill.last_failure_time, prefill.last_failure) == (0, None, None)
     assert (decode.failures, decode.last_failure) == (2, last)
@@ -204,11 +204,11 @@ def test_a_thousand_engines_fit_and_more_leave_out_those_that_leave() -> None:
 
 
 def test_the_longest_words_of_an_engine_fit_the_schema() -> None:
-    trouble = Trouble("Error", "exit code 1; its log ends: " + "é" * 2003)
-    failures = LastFailure(pod="llm-decode-4", reason="Error", message=trouble.message)
-    records = {(REVISION, D): Failures(1, NOW, failures)}
+    failure = Failure("Error", "exit code 1; its log ends: " + "é" * 2003)
+    failures = LastFailure(pod="llm-decode-4", reason="Error", message=failure.message)
+    records = {(REVISION, D): CrashRecord(1, NOW, failures)}
     step = dataclasses.replace(STEP, failures=records)
-    made = status([engine(4, D, EngineState.ENDED, trouble=trouble)], step=step)
+    made = status([engine(4, D, EngineState.ENDED, failure=failure)], step=step)
     assert Status.from_object({"status": made.to_object()}) == made
 
 

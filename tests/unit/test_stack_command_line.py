@@ -68,7 +68,7 @@ def test_the_grace_period_is_the_sum_of_its_parts(mode: str, role: Role, seconds
 
 def test_an_engine_waits_longer_than_the_router_remembers_it() -> None:
     # The router forgets 4 to 5 s after the last beat, which itself comes some seconds late.
-    assert command_line.leave_seconds() >= router.ENGINE_MEMORY_SECONDS + 3
+    assert command_line.pre_stop_seconds() >= router.ENGINE_TTL_SECONDS + 3
 
 
 def shaped(parallelism: Json, role: Role = Role.PREFILL) -> list[str]:

@@ -100,8 +100,8 @@ def test_ports_that_the_preflight_finds_taken_are_told_under_any_stack() -> None
         {**pod, "status": {"phase": "Failed", "initContainerStatuses": statuses}}, StubStack()
     )
     assert engine is not None
-    assert engine.trouble is not None
-    assert engine.trouble.reason == "PortInUse"
+    assert engine.failure is not None
+    assert engine.failure.reason == "PortInUse"
 
 
 async def test_a_deployment_moves_to_it_from_the_first_by_a_new_revision() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from moriio_operator.api.deployment import Owner
 from moriio_operator.build.account import role_binding, service_account
 from moriio_operator.build.engine_pod import port_names
-from moriio_operator.build.revision_template import Sealed, controller_revision
+from moriio_operator.build.revision_template import RevisionTemplate, controller_revision
 from moriio_operator.build.router import router_deployment
 from moriio_operator.build.services import client_service, role_service
 from moriio_operator.facts.terms import ROLES
@@ -33,8 +33,8 @@ class Installation:
 class Templates:
     """What a revision's engines and routers are made from."""
 
-    engines: Sealed
-    router: Sealed
+    engines: RevisionTemplate
+    router: RevisionTemplate
 
     @property
     def revision(self) -> str:

@@ -31,7 +31,7 @@ def block_size(template: dict[str, Any]) -> int:
     return max((int(port["containerPort"]) for port in ports), default=0) + 1 - FIRST_PORT
 
 
-def incarnation(owner: Owner, name: str, template: dict[str, Any], base: int) -> dict[str, Any]:
+def engine_pod_of(owner: Owner, name: str, template: dict[str, Any], base: int) -> dict[str, Any]:
     """Build the pod of one engine, whose block begins at port `base`."""
     given = template["metadata"]
     block = PortBlock(base, block_size(template))

@@ -25,7 +25,7 @@ _ROUTER = "router"
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class RevisionTemplate:
     """Rendered templates, and the version of the operator that rendered them."""
 
     name: str
@@ -55,53 +55,63 @@ class Sealed:
         return {role: block_size(self.templates[role]) for role in ROLES}
 
 
-def sealed_engines(owner: Owner, revision: str, image: str) -> Sealed:
+def render_engines(owner: Owner, revision: str, image: str) -> RevisionTemplate:
     """Render the templates of both roles; `image` is the operator's own, for what runs beside."""
     templates = {role.value: engine_template(owner, role, revision, image) for role in ROLES}
-    return Sealed(
-        engines_name(owner, revision), revision, __version__, _written(owner.spec), templates
+    return RevisionTemplate(
+        engines_template_name(owner, revision),
+        revision,
+        __version__,
+        _written(owner.spec),
+        templates,
     )
 
 
-def sealed_router(owner: Owner, revision: str, registrar_image: str) -> Sealed:
+def render_router(owner: Owner, revision: str, registrar_image: str) -> RevisionTemplate:
     """Render the routers' template."""
     templates = {_ROUTER: router_template(owner, revision, registrar_image)}
-    return Sealed(router_name(owner), revision, __version__, _written(owner.spec), templates)
+    return RevisionTemplate(
+        router_template_name(owner), revision, __version__, _written(owner.spec), templates
+    )
 
 
 def _written(spec: Spec) -> dict[str, Any]:
     return spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
 
 
-def engines_name(owner: Owner, revision: str) -> str:
+def engines_template_name(owner: Owner, revision: str) -> str:
     """Name the ControllerRevision of a revision's engines."""
     return names.engine_templates(owner.name, revision)
 
 
-def router_name(owner: Owner) -> str:
+def router_template_name(owner: Owner) -> str:
     """Name the ControllerRevision of the routers that the spec asks for."""
     return names.router_template(owner.name, router_revision(owner.spec))
 
 
-def controller_revision(owner: Owner, sealed: Sealed) -> dict[str, Any]:
+def controller_revision(owner: Owner, template: RevisionTemplate) -> dict[str, Any]:
     """Build the ControllerRevision; the API server refuses any later change of its data."""
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
-        "metadata": metadata(owner, sealed.name, labels={names.LABEL_REVISION: sealed.revision}),
+        "metadata": metadata(
+            owner, template.name, labels={names.LABEL_REVISION: template.revision}
+        ),
         # Required by the kind and of no use here: ours are found by name.
         "revision": 1,
         # With all that is asked of it: labels are anybody's to edit, this is nobody's.
         "data": {
-            "revision": sealed.revision,
-            "renderedBy": sealed.rendered_by,
-            "spec": dict(sealed.spec),
-            "templates": dict(sealed.templates),
+            "revision": template.revision,
+            "renderedBy": template.rendered_by,
+            "spec": dict(template.spec),
+            "templates": dict(template.templates),
         },
     }
 
 
-def read(obj: dict[str, Any]) -> Sealed:
+def read(obj: dict[str, Any]) -> RevisionTemplate:
     """Read what `controller_revision` wrote."""
     name, data = obj["metadata"]["name"], obj["data"]
-    return Sealed(name, data["revision"], data["renderedBy"], data["spec"], data["templates"])
+    return RevisionTemplate(
+        name, data["revision"], data["renderedBy"], data["spec"], data["templates"]
+    )

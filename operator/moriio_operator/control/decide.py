@@ -21,7 +21,7 @@ from moriio_operator.api.ports import PortRange
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Templates as RevisionTemplates
 from moriio_operator.build.children import children
-from moriio_operator.build.engine_pod import incarnation
+from moriio_operator.build.engine_pod import engine_pod_of
 from moriio_operator.control.dry_run import try_children, try_engines
 from moriio_operator.control.host_ports import HostPorts
 from moriio_operator.control.observe import World
@@ -126,7 +126,7 @@ class Decider:
     def _pod(self, revision: str, role: str, name: str, base: int) -> Object:
         templates = self.of_revision(revision)
         assert templates is not None  # noqa: S101 - without a shape nothing is planned
-        return incarnation(self.owner, name, templates.engines.templates[role], base)
+        return engine_pod_of(self.owner, name, templates.engines.templates[role], base)
 
     def _views(self, engines: Collection[Engine]) -> tuple[RevisionView, ...]:
         asked = revision_of(self.owner.spec)
@@ -167,7 +167,7 @@ class Decider:
         new = {role: pod for role, pod in by_role.items() if (target, role) not in tried}
         tried.update((target, role) for role in new)
         freed = bool(step.deletions) or any(
-            engine.stops_in_time(self.now) for engine in engines_of(decided.views)
+            engine.within_grace(self.now) for engine in engines_of(decided.views)
         )
         found = await try_engines(self.kube, target, list(new.values()), quota_is_freed=freed)
         if replaces and (target, "children") not in tried and not found:

@@ -17,7 +17,7 @@ import structlog
 from moriio_operator.control.queue import Key
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
-from moriio_operator.observe.engine import Engine, with_last_words
+from moriio_operator.observe.engine import Engine, with_log_end
 from moriio_operator.stack.stack import Stack
 
 log = structlog.get_logger(__name__)
@@ -55,12 +55,14 @@ class Diagnosis:
             self._found[key] = found
         else:
             self._found.pop(key, None)
-        return [with_last_words(e, found[e.uid], stack) if e.uid in found else e for e in listed]
+        return [with_log_end(e, found[e.uid], stack) if e.uid in found else e for e in listed]
 
     def pending(self, key: Key, engines: Iterable[Engine]) -> frozenset[str]:
         """Give the uids of engines whose log is to be read, or is being read."""
         found = self._found.get(key, {})
-        return frozenset(e.uid for e in engines if e.mute is not None and e.uid not in found)
+        return frozenset(
+            e.uid for e in engines if e.silent_container is not None and e.uid not in found
+        )
 
     def begin(self, key: Key, engine: Engine, stack: Stack, told: Told | None) -> None:
         """Read an ended engine's log in the background, once."""
@@ -78,7 +80,7 @@ class Diagnosis:
         try:
             async with asyncio.timeout(TIMEOUT_S), self._slots:
                 text = await self.kube.log_tail(
-                    key.namespace, engine.pod, engine.mute or "", LAST_LINES
+                    key.namespace, engine.pod, engine.silent_container or "", LAST_LINES
                 )
         except (ApiError, TimeoutError) as error:
             log.info("log not read", key=str(key), pod=engine.pod, error=str(error))
@@ -87,4 +89,4 @@ class Diagnosis:
         self._found.setdefault(key, {})[engine.uid] = text
         self.enqueue(key)
         if told is not None:
-            await told(with_last_words(engine, text, stack))
+            await told(with_log_end(engine, text, stack))

@@ -18,8 +18,8 @@ import structlog
 from moriio_operator.api import names
 from moriio_operator.api.kinds import CACHED, PDDEPLOYMENT, PDREPORT
 from moriio_operator.api.report import PDReport
-from moriio_operator.build.revision_template import Sealed
-from moriio_operator.build.revision_template import read as read_sealed
+from moriio_operator.build.revision_template import RevisionTemplate
+from moriio_operator.build.revision_template import read as read_template
 from moriio_operator.control.child_cache import ChildCache
 from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
@@ -44,22 +44,22 @@ class World:
     children: tuple[Object, ...]
     reports: tuple[PDReport, ...] = ()
 
-    def sealed(self, name: str) -> Sealed | None:
+    def stored_template(self, name: str) -> RevisionTemplate | None:
         """Find rendered templates that are kept."""
         kept = self.child(CONTROLLER_REVISION.kind, name)
-        return None if kept is None else read_sealed(kept)
+        return None if kept is None else read_template(kept)
 
-    def seals(self) -> list[Sealed]:
+    def stored_templates(self) -> list[RevisionTemplate]:
         """Give all rendered templates that are kept."""
         return [
-            read_sealed(child)
+            read_template(child)
             for child in self.children
             if child["kind"] == CONTROLLER_REVISION.kind
         ]
 
     def revisions(self) -> set[str]:
         """Give the revisions of which templates are kept."""
-        return {seal.revision for seal in self.seals()}
+        return {template.revision for template in self.stored_templates()}
 
     def child(self, kind: str, name: str) -> dict[str, Any] | None:
         """Find a child of ours."""

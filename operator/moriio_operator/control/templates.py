@@ -14,11 +14,11 @@ from moriio_operator.api.status import Status
 from moriio_operator.build.children import Installation
 from moriio_operator.build.children import Templates as RevisionTemplates
 from moriio_operator.build.revision_template import (
-    Sealed,
-    engines_name,
-    router_name,
-    sealed_engines,
-    sealed_router,
+    RevisionTemplate,
+    engines_template_name,
+    render_engines,
+    render_router,
+    router_template_name,
 )
 from moriio_operator.control.observe import World
 from moriio_operator.facts.terms import ROLES, Role
@@ -39,30 +39,34 @@ class Templates:
         """Give the templates of engines and routers that the spec asks for."""
         if revision not in self._rendered:
             image = self.installation.registrar_image
-            engines = self.world.sealed(engines_name(self.owner, revision))
-            router = self.world.sealed(router_name(self.owner))
+            engines = self.world.stored_template(engines_template_name(self.owner, revision))
+            router = self.world.stored_template(router_template_name(self.owner))
             self._rendered[revision] = RevisionTemplates(
-                engines or sealed_engines(self.owner, revision, image),
-                router or sealed_router(self.owner, revision, image),
+                engines or render_engines(self.owner, revision, image),
+                router or render_router(self.owner, revision, image),
             )
         return self._rendered[revision]
 
     def kept(self, revision: str) -> RevisionTemplates | None:
         """Give those of a revision as it ran last, whatever the spec asks for by now."""
-        engines = self.world.sealed(engines_name(self.owner, revision))
+        engines = self.world.stored_template(engines_template_name(self.owner, revision))
         router = self._kept_router(revision)
         return None if engines is None or router is None else RevisionTemplates(engines, router)
 
-    def _kept_router(self, revision: str) -> Sealed | None:
+    def _kept_router(self, revision: str) -> RevisionTemplate | None:
         """Give the routers' template that was applied last, of several that are stored."""
-        stored = [s for s in self.world.seals() if s.of_router and s.revision == revision]
+        stored = [
+            s for s in self.world.stored_templates() if s.of_router and s.revision == revision
+        ]
         recorded = {entry.name: entry.router_template for entry in self.status.revisions}
-        named = [seal for seal in stored if seal.name == recorded.get(revision)]
+        named = [template for template in stored if template.name == recorded.get(revision)]
         # Before 0.2.0 no name was recorded.
         return next(iter(named or stored), None)
 
 
-def allowed(owner: Owner, kept: Sealed, counts: Mapping[Role, int], policy: Policy) -> bool:
+def allowed(
+    owner: Owner, kept: RevisionTemplate, counts: Mapping[Role, int], policy: Policy
+) -> bool:
     """Tell whether the admin's policy, as it is now, allows what was rendered then."""
     try:
         spec = Spec.model_validate(kept.spec)

@@ -20,7 +20,7 @@ READINESS_PATH = "/health"
 
 # The router forgets an engine 4 to 5 s after its last registration (whole wall-clock seconds, not
 # configurable) and has no deregistration.
-ENGINE_MEMORY_SECONDS = 5
+ENGINE_TTL_SECONDS = 5
 
 # How its command line writes the policies of the custom resource.
 POLICIES = {

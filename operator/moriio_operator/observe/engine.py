@@ -14,13 +14,13 @@ from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import EngineState
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.failure import (
-    Trouble,
+    Failure,
     condition,
     ended_container,
-    heard,
+    failure_of,
     misses_ports,
-    mute,
-    trouble_of,
+    silent_container,
+    with_log,
 )
 from moriio_operator.stack.stack import Stack
 from moriio_operator.stack.table import DEFAULT
@@ -47,30 +47,30 @@ class Engine:
     host_network: bool = False
     node: str | None = None
     address: str | None = None
-    trouble: Trouble | None = None
+    failure: Failure | None = None
     # The container that ended without a termination message: only its log tells why.
-    mute: str | None = None
+    silent_container: str | None = None
     created: datetime | None = None
     # When a stopping engine's grace ends; it outlives that only if its kubelet is out of reach.
-    gone_by: datetime | None = None
+    deletion_deadline: datetime | None = None
 
-    def outlives_its_grace(self, now: datetime) -> bool:
+    def exceeds_grace(self, now: datetime) -> bool:
         """Tell whether it should have ended by now: its kubelet is out of reach."""
-        return self.gone_by is not None and now > self.gone_by + _KUBELET
+        return self.deletion_deadline is not None and now > self.deletion_deadline + _KUBELET
 
-    def stops_in_time(self, now: datetime) -> bool:
+    def within_grace(self, now: datetime) -> bool:
         """Tell whether it stops, and can be waited for."""
-        return self.state is EngineState.TERMINATING and not self.outlives_its_grace(now)
+        return self.state is EngineState.TERMINATING and not self.exceeds_grace(now)
 
     @property
     def failed(self) -> bool:
         """Whether it ended by itself, and not because somebody edited its labels, say."""
-        reason = self.trouble.reason if self.trouble else ""
+        reason = self.failure.reason if self.failure else ""
         return self.state is EngineState.ENDED and reason not in _NO_FAILURES
 
     @property
-    def leaves(self) -> bool:
-        """Whether it is no longer counted as one of the wished-for engines."""
+    def is_leaving(self) -> bool:
+        """Whether it no longer counts: it terminates, or has ended."""
         return self.state in (EngineState.TERMINATING, EngineState.ENDED)
 
 
@@ -92,14 +92,14 @@ def from_pod(pod: dict[str, Any], stack: Stack = DEFAULT) -> Engine | None:
     if role != named["role"] and not metadata.get("deletionTimestamp"):
         # The Service of the other role would give it to the routers.
         state = EngineState.ENDED
-        trouble: Trouble | None = _relabelled(role)
+        failure: Failure | None = _relabelled(role)
     else:
         state = _state(metadata, status)
-        trouble = trouble_of(status, state, stack)
+        failure = failure_of(status, state, stack)
     portless = misses_ports(pod) if state is EngineState.PENDING else None
     if portless is not None:
         # It would wait for as long as the others hold them; another block may be free at once.
-        state, trouble = EngineState.ENDED, portless
+        state, failure = EngineState.ENDED, portless
     return Engine(
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -111,10 +111,10 @@ def from_pod(pod: dict[str, Any], stack: Stack = DEFAULT) -> Engine | None:
         host_network=bool(pod["spec"].get("hostNetwork")),
         node=pod["spec"].get("nodeName"),
         address=status.get("podIP"),
-        trouble=trouble,
-        mute=mute(status) if state is EngineState.ENDED else None,
+        failure=failure,
+        silent_container=silent_container(status) if state is EngineState.ENDED else None,
         created=_time(metadata.get("creationTimestamp")),
-        gone_by=_time(metadata.get("deletionTimestamp")),
+        deletion_deadline=_time(metadata.get("deletionTimestamp")),
     )
 
 
@@ -127,29 +127,34 @@ def of_no_revision(engine: Engine, revision: str) -> Engine:
     if engine.state is EngineState.TERMINATING:
         return replace(engine, revision=revision)
     text = f"its label {names.LABEL_REVISION} names {engine.revision!r}, which is not there"
-    ended = Trouble(Reason.UNKNOWN_REVISION, f"{text}: it is replaced")
-    return replace(engine, revision=revision, state=EngineState.ENDED, trouble=ended, mute=None)
-
-
-def of_doubled_ports(engine: Engine, holder: Engine) -> Engine:
-    """Take an engine that no node has yet for one that ended: another holds its ports."""
-    text = f"its ports are also those of {holder.pod}, which came first: it is replaced"
+    ended = Failure(Reason.UNKNOWN_REVISION, f"{text}: it is replaced")
     return replace(
-        engine, state=EngineState.ENDED, trouble=Trouble(Reason.PORTS_DOUBLED, text), mute=None
+        engine, revision=revision, state=EngineState.ENDED, failure=ended, silent_container=None
     )
 
 
-def with_last_words(engine: Engine, log: str, stack: Stack = DEFAULT) -> Engine:
-    """Give a mute engine with the end of its log as its last words."""
-    if engine.trouble is None or not log.strip():
+def with_duplicate_ports(engine: Engine, holder: Engine) -> Engine:
+    """Take an engine that no node has yet for one that ended: another holds its ports."""
+    text = f"its ports are also those of {holder.pod}, which came first: it is replaced"
+    return replace(
+        engine,
+        state=EngineState.ENDED,
+        failure=Failure(Reason.PORTS_DOUBLED, text),
+        silent_container=None,
+    )
+
+
+def with_log_end(engine: Engine, log: str, stack: Stack = DEFAULT) -> Engine:
+    """Give an engine that ended without a termination message with the end of its log."""
+    if engine.failure is None or not log.strip():
         return engine
-    speaker = stack if engine.mute == names.CONTAINER_ENGINE else None
-    return replace(engine, trouble=heard(engine.trouble, log, speaker), mute=None)
+    speaker = stack if engine.silent_container == names.CONTAINER_ENGINE else None
+    return replace(engine, failure=with_log(engine.failure, log, speaker), silent_container=None)
 
 
-def _relabelled(role: str) -> Trouble:
+def _relabelled(role: str) -> Failure:
     text = f"somebody changed its label {names.LABEL_ROLE} to {role!r}: it is replaced"
-    return Trouble(Reason.RELABELLED, text)
+    return Failure(Reason.RELABELLED, text)
 
 
 def _time(text: str | None) -> datetime | None:

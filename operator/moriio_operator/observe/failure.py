@@ -19,7 +19,7 @@ from moriio_operator.stack.stack import Stack
 # A container that waits for these reasons will not start without somebody's help.
 _STUCK = frozenset({*PULL_FAILURES, *CONTAINER_FAILURES})
 # Words that say no more than that a container ended; its log may tell what of.
-_UNTOLD = frozenset({"Completed", Reason.ENDED, "Error"})
+_UNEXPLAINED = frozenset({"Completed", Reason.ENDED, "Error"})
 # The scheduler's words, and the reason and words of a kubelet that refuses a pod.
 _NO_FREE_PORTS, _NODE_PORTS = "didn't have free ports", "NodePorts"
 _OURS = (names.CONTAINER_ENGINE, names.CONTAINER_PREFLIGHT)
@@ -27,14 +27,14 @@ _MESSAGE_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Failure:
     """Why an engine ended, or why it does not start."""
 
     reason: str
     message: str
 
 
-def trouble_of(status: dict[str, Any], state: EngineState, stack: Stack) -> Trouble | None:
+def failure_of(status: dict[str, Any], state: EngineState, stack: Stack) -> Failure | None:
     """Find out what is wrong with an engine; None when nothing is known to be."""
     if state is EngineState.ENDED:
         end, ended = _end(status), ended_container(status)
@@ -44,11 +44,11 @@ def trouble_of(status: dict[str, Any], state: EngineState, stack: Stack) -> Trou
         known = recognised(end, stack)
         # The preflight is ours, and says by its exit code what no stack need know.
         taken = known is end and ended is not None and _ports_taken(ended)
-        return Trouble(Reason.PORT_IN_USE, end.message) if taken else known
+        return Failure(Reason.PORT_IN_USE, end.message) if taken else known
     if state is EngineState.READY:
         return None
     for container in _containers(status):
-        found = _container_trouble(container)
+        found = _container_failure(container)
         if found is not None:
             return found
     address = status.get("podIP") or ""
@@ -57,7 +57,7 @@ def trouble_of(status: dict[str, Any], state: EngineState, stack: Stack) -> Trou
             f"its address {address} is IPv6, and MORI takes IPv4 alone: use nodes and a pod "
             "network whose first address is IPv4"
         )
-        return Trouble(Reason.ADDRESS_NOT_IPV4, text)
+        return Failure(Reason.ADDRESS_NOT_IPV4, text)
     return _unscheduled(status)
 
 
@@ -67,7 +67,7 @@ def _ports_taken(ended: dict[str, Any]) -> bool:
     return bool(ended["state"]["terminated"].get("exitCode") == errno.EADDRINUSE)
 
 
-def misses_ports(pod: dict[str, Any]) -> Trouble | None:
+def misses_ports(pod: dict[str, Any]) -> Failure | None:
     """Tell of an engine that no node takes because others hold its ports there; waiting is vain.
 
     A port of a container that a webhook added may be what is missing: no other block helps then.
@@ -79,26 +79,26 @@ def misses_ports(pod: dict[str, Any]) -> Trouble | None:
     found = _unscheduled(pod.get("status") or {})
     if found is None or _NO_FREE_PORTS not in found.message:
         return None
-    return Trouble(Reason.HOST_PORT_TAKEN, found.message)
+    return Failure(Reason.HOST_PORT_TAKEN, found.message)
 
 
-def recognised(trouble: Trouble, stack: Stack) -> Trouble:
-    """Name what the last words of an engine stand for, with its remedy."""
-    if trouble.reason == _NODE_PORTS:
-        return Trouble(Reason.HOST_PORT_TAKEN, trouble.message)
-    signature = stack.recognise(trouble.message) if trouble.reason in _UNTOLD else None
+def recognised(failure: Failure, stack: Stack) -> Failure:
+    """Name what the termination message of an engine stands for, with its remedy."""
+    if failure.reason == _NODE_PORTS:
+        return Failure(Reason.HOST_PORT_TAKEN, failure.message)
+    signature = stack.recognise(failure.message) if failure.reason in _UNEXPLAINED else None
     if signature is None:
-        return trouble
-    return Trouble(signature.reason, f"{signature.remedy}; {trouble.message}")
+        return failure
+    return Failure(signature.reason, f"{signature.remedy}; {failure.message}")
 
 
-def heard(trouble: Trouble, log: str, stack: Stack | None) -> Trouble:
+def with_log(failure: Failure, log: str, stack: Stack | None) -> Failure:
     """Add the end of a log to what is known; without a stack it is the log of somebody else."""
-    told = Trouble(trouble.reason, f"{trouble.message}; its log ends: {tail(log)}")
-    return told if stack is None else recognised(told, stack)
+    known = Failure(failure.reason, f"{failure.message}; its log ends: {tail(log)}")
+    return known if stack is None else recognised(known, stack)
 
 
-def mute(status: dict[str, Any]) -> str | None:
+def silent_container(status: dict[str, Any]) -> str | None:
     """Name the container that ended without a message.
 
     vLLM exits with 0 when its engine core dies, and the kubelet keeps the log's end of failures
@@ -149,20 +149,20 @@ def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
-def _unscheduled(status: dict[str, Any]) -> Trouble | None:
+def _unscheduled(status: dict[str, Any]) -> Failure | None:
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") != "False":
         return None
     reason = scheduled.get("reason", UNSCHEDULABLE)
-    return Trouble(reason, tail(scheduled.get("message", "")))
+    return Failure(reason, tail(scheduled.get("message", "")))
 
 
-def _container_trouble(container: dict[str, Any]) -> Trouble | None:
+def _container_failure(container: dict[str, Any]) -> Failure | None:
     """Find out why a container does not start."""
     waiting = (container.get("state") or {}).get("waiting") or {}
     if waiting.get("reason") not in _STUCK:
         return None
-    return Trouble(waiting["reason"], _of(container) + tail(waiting.get("message", "")))
+    return Failure(waiting["reason"], _of(container) + tail(waiting.get("message", "")))
 
 
 def _of(container: dict[str, Any]) -> str:
@@ -171,17 +171,17 @@ def _of(container: dict[str, Any]) -> str:
     return "" if name == names.CONTAINER_ENGINE else f"container {name}: "
 
 
-def _end(status: dict[str, Any]) -> Trouble:
+def _end(status: dict[str, Any]) -> Failure:
     container = ended_container(status)
     ended = container["state"]["terminated"] if container else None
     words = _of(container) + _words(ended) if container and ended else ""
     if status.get("reason"):
         # Evicted, or refused by the kubelet: the pod tells why, the container only how.
         told = [tail(status.get("message") or ""), words]
-        return Trouble(status["reason"], "; ".join(filter(None, told)))
+        return Failure(status["reason"], "; ".join(filter(None, told)))
     if ended is None:
-        return Trouble(Reason.ENDED, "")
-    return Trouble(ended.get("reason") or "Error", words)
+        return Failure(Reason.ENDED, "")
+    return Failure(ended.get("reason") or "Error", words)
 
 
 def _words(ended: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ FORGET_S = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class CrashRecord:
     """The crash record of a role in one revision, as it goes into the status."""
 
     count: int = 0
@@ -37,14 +37,14 @@ def newly_ended(status: Status, engines: Sequence[Engine]) -> tuple[Engine, ...]
     return tuple(e for e in engines if e.state is EngineState.ENDED and e.pod not in known)
 
 
-def carried_on(
+def carry_on(
     status: Status,
     revision: str,
     role: Role,
     engines: Sequence[Engine],
     desired: int,
     now: datetime,
-) -> Failures:
+) -> CrashRecord:
     """Carry the crash record of a role on, with its engines of this revision as they are now."""
     before = _recorded(status, revision, role)
     mine = [engine for engine in engines if engine.role is role and engine.revision == revision]
@@ -53,10 +53,10 @@ def carried_on(
         again = any(_is_one_more(engine, before.time, now) for engine in ended)
         count = counted(before.count, before.time, now) if again else before.count
         last = _last_failure(max(ended, key=lambda engine: engine.serial))
-        return Failures(count, now if again else before.time, last)
+        return CrashRecord(count, now if again else before.time, last)
     ready = sum(1 for engine in mine if engine.state is EngineState.READY)
     if ready >= desired:
-        return Failures(before.count, before.time, None)
+        return CrashRecord(before.count, before.time, None)
     return _with_message(before, mine)
 
 
@@ -67,7 +67,7 @@ def delay_s(failures: int) -> int:
     return int(min(FIRST_S * 2 ** min(failures - 2, 10), LONGEST_S))
 
 
-def remaining_s(failures: Failures, now: datetime) -> float:
+def remaining_s(failures: CrashRecord, now: datetime) -> float:
     """Seconds until the next engine may be created; 0 when it may be now."""
     if failures.time is None:
         return 0.0
@@ -95,27 +95,32 @@ def _is_one_more(engine: Engine, last: datetime | None, now: datetime) -> bool:
 
 
 def _last_failure(engine: Engine) -> LastFailure:
-    trouble = engine.trouble
+    failure = engine.failure
     return LastFailure(
         pod=engine.pod,
-        reason=trouble.reason if trouble else Reason.ENDED,
-        message=trouble.message if trouble else "",
+        reason=failure.reason if failure else Reason.ENDED,
+        message=failure.message if failure else "",
     )
 
 
-def _with_message(before: Failures, engines: Sequence[Engine]) -> Failures:
+def _with_message(before: CrashRecord, engines: Sequence[Engine]) -> CrashRecord:
     """Take in what is known by now of the engine that ended last: its log is read beside."""
     last = before.last
     for engine in engines:
-        if last is not None and engine.pod == last.pod and engine.failed and engine.mute is None:
+        if (
+            last is not None
+            and engine.pod == last.pod
+            and engine.failed
+            and engine.silent_container is None
+        ):
             return replace(before, last=_last_failure(engine))
     return before
 
 
-def _recorded(status: Status, revision: str, role: Role) -> Failures:
+def _recorded(status: Status, revision: str, role: Role) -> CrashRecord:
     for entry in status.roles:
         if entry.name == role and entry.revision == revision:
             at = entry.last_failure_time
             time = None if at is None else datetime.fromisoformat(at)
-            return Failures(entry.failures, time, entry.last_failure)
-    return Failures()
+            return CrashRecord(entry.failures, time, entry.last_failure)
+    return CrashRecord()

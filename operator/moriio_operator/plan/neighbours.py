@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from moriio_operator.api.status import EngineState
-from moriio_operator.observe.engine import Engine, of_doubled_ports
+from moriio_operator.observe.engine import Engine, with_duplicate_ports
 
 # Longer than two processes can both believe to lead, with their requests under way.
 _HANDOVER = timedelta(seconds=120)
 
 
-def without_doubles(engines: Sequence[Engine], neighbours: Sequence[Engine]) -> list[Engine]:
+def without_duplicates(engines: Sequence[Engine], neighbours: Sequence[Engine]) -> list[Engine]:
     """Give a deployment's engines, those that give way to another as ended."""
     return [_judged(engine, [*engines, *neighbours]) for engine in engines]
 
@@ -38,7 +38,7 @@ def _judged(engine: Engine, others: Sequence[Engine]) -> Engine:
         return engine
     for other in others:
         if _precedes(other, engine):
-            return of_doubled_ports(engine, other)
+            return with_duplicate_ports(engine, other)
     return engine
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from moriio_operator.api.deployment import Spec
 from moriio_operator.api.names import REVISION_LENGTH
 
-_NOT_SEALED: dict[str, Any] = {
+_NOT_AGREED: dict[str, Any] = {
     # What is known of a model changes no engine; a range of ports concerns the next ones only.
     "model": {"config", "facts"},
     "network": {"port_range"},
@@ -31,7 +31,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 def revision(spec: Spec) -> str:
     """Give the revision that a spec stands for."""
     return _name(
-        spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_SEALED)
+        spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_AGREED)
     )
 
 
@@ -43,8 +43,8 @@ def router_revision(spec: Spec) -> str:
     return _name({"engines": revision(spec), "router": router})
 
 
-def _name(sealed: dict[str, Any]) -> str:
-    text = json.dumps(sealed, sort_keys=True, separators=(",", ":"))
+def _name(agreed: dict[str, Any]) -> str:
+    text = json.dumps(agreed, sort_keys=True, separators=(",", ":"))
     number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
     letters = []
     for _ in range(REVISION_LENGTH):

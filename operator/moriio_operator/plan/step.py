@@ -18,7 +18,7 @@ from moriio_operator.api.status import EngineState, RetiredPorts, Status
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
 from moriio_operator.plan import crashes
-from moriio_operator.plan.crashes import Failures, newly_ended
+from moriio_operator.plan.crashes import CrashRecord, newly_ended
 from moriio_operator.plan.decision import Decision, Freeze
 from moriio_operator.plan.ports import HeldPorts, PortsExhaustedError, allocate
 from moriio_operator.plan.retired import retired
@@ -62,16 +62,16 @@ class Step:
     # Ports handed out since the beginning, those of the creations included.
     cursor: int = 0
     # Crash records by revision and role.
-    failures: Mapping[tuple[str, Role], Failures] = field(default_factory=dict)
+    failures: Mapping[tuple[str, Role], CrashRecord] = field(default_factory=dict)
     # Blocks of engines that are gone, kept back for the sake of those that live.
     retired: tuple[RetiredPorts, ...] = ()
     # Why fewer engines are created than are missing: no ports; empty if that is not so.
     exhausted: str = ""
     wake_after_s: float | None = None
 
-    def failures_of(self, revision: str, role: Role) -> Failures:
+    def failures_of(self, revision: str, role: Role) -> CrashRecord:
         """Give the crash record of a role in a revision."""
-        return self.failures.get((revision, role), Failures())
+        return self.failures.get((revision, role), CrashRecord())
 
 
 def plan(
@@ -112,7 +112,7 @@ def _standing(status: Status, views: Sequence[RevisionView], course: Course, now
     for view in views:
         desired = course.counts.get(view.name) or view.accepted or no_engines()
         for role in ROLES:
-            failures[view.name, role] = crashes.carried_on(
+            failures[view.name, role] = crashes.carry_on(
                 status, view.name, role, view.engines, desired.get(role, 0), now
             )
     return Step(

@@ -14,7 +14,7 @@ from datetime import datetime
 from moriio_operator.api.status import Status
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.plan.neighbours import unplaced, without_doubles
+from moriio_operator.plan.neighbours import unplaced, without_duplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RevisionView:
 
     def of_role(self, role: Role) -> list[Engine]:
         """Give its engines of a role that count: not those that terminate or have ended."""
-        return [e for e in self.engines if e.role is role and not e.leaves]
+        return [e for e in self.engines if e.role is role and not e.is_leaving]
 
 
 def accepted_counts(status: Status, revision: str) -> dict[Role, int]:
@@ -65,7 +65,7 @@ def engines_of(views: Iterable[RevisionView]) -> list[Engine]:
 
 def beside(views: Sequence[RevisionView], neighbours: Sequence[Engine]) -> tuple[RevisionView, ...]:
     """Give the views, with engines whose ports a neighbour holds taken for ended ones."""
-    judged = {e.uid: e for e in without_doubles(engines_of(views), neighbours)}
+    judged = {e.uid: e for e in without_duplicates(engines_of(views), neighbours)}
     return tuple(
         replace(view, engines=tuple(judged[engine.uid] for engine in view.engines))
         for view in views

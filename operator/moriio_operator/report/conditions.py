@@ -16,14 +16,14 @@ from moriio_operator.api.reasons import Reason
 from moriio_operator.api.status import Condition, ConditionType, EngineState
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.plan.crashes import Failures, delay_s
+from moriio_operator.plan.crashes import CrashRecord, delay_s
 from moriio_operator.plan.decision import Decision, Freeze, Keep
 from moriio_operator.plan.step import Step
 from moriio_operator.stack.stack import Assessment
 
 _LONGEST = 4096
 _PLACED = (EngineState.STARTING, EngineState.READY, EngineState.UNREADY)
-_PORT_TROUBLE = (Reason.HOST_PORT_TAKEN, Reason.PORT_IN_USE)
+_PORT_FAILURES = (Reason.HOST_PORT_TAKEN, Reason.PORT_IN_USE)
 _READY_TYPES = {Role.PREFILL: ConditionType.PREFILL_READY, Role.DECODE: ConditionType.DECODE_READY}
 
 
@@ -87,19 +87,19 @@ def ports_allocated(
     step: Step,
     engines: Sequence[Engine],
     desired: Mapping[Role, int],
-    failures: Mapping[Role, Failures],
+    failures: Mapping[Role, CrashRecord],
     remedy: str,
 ) -> Verdict:
     """Say whether every engine has a block of ports that is its own; `remedy` makes more room."""
     kind = ConditionType.PORTS_ALLOCATED
-    held = sum(1 for engine in engines if not engine.leaves) + len(step.creations)
+    held = sum(1 for engine in engines if not engine.is_leaving) + len(step.creations)
     wanted = sum(desired.values())
     if step.exhausted:
         text = f"{held} of {wanted} engines have ports: {step.exhausted}; {remedy}"
         return Verdict(kind, "False", Reason.PORTS_EXHAUSTED, text)
     for role, record in failures.items():
         last = record.last
-        taken = last is not None and last.reason in _PORT_TROUBLE
+        taken = last is not None and last.reason in _PORT_FAILURES
         if last is not None and taken and not _past(engines, role, desired[role]):
             text = (
                 f"the ports that {last.pod} was given are taken by others; a {role.value} engine "
@@ -121,7 +121,9 @@ def _past(engines: Sequence[Engine], role: Role, desired: int) -> bool:
     return placed >= desired
 
 
-def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Failures) -> Verdict:
+def role_ready(
+    role: Role, engines: Sequence[Engine], desired: int, failures: CrashRecord
+) -> Verdict:
     """Judge the engines of a role, in one revision."""
     kind = _READY_TYPES[role]
     mine = [e for e in engines if e.role is role]
@@ -134,10 +136,10 @@ def role_ready(role: Role, engines: Sequence[Engine], desired: int, failures: Fa
         wait = delay_s(failures.count)
         text = f"{last.pod} ended ({last.reason}): {last.message}"
         again = f"; {failures.count} in a row, the next starts {wait} s after the last" * (wait > 0)
-        stuck = "".join(f"; {_stuck(e)}" for e in _troubled(mine)[:1])
+        stuck = "".join(f"; {_stuck(e)}" for e in _failing(mine)[:1])
         return Verdict(kind, "False", Reason.ENGINE_ENDED, f"{count}; {text}{again}{stuck}")
-    for engine in _troubled(mine):
-        reason = engine.trouble.reason if engine.trouble else ""
+    for engine in _failing(mine):
+        reason = engine.failure.reason if engine.failure else ""
         return Verdict(kind, "False", reason, f"{count}; {_stuck(engine)}")
     waiting = [e for e in mine if e.state is not EngineState.READY]
     unready = any(e.state is EngineState.UNREADY for e in waiting)
@@ -152,13 +154,13 @@ def _standing(engine: Engine) -> str:
     return f"{engine.pod} is {engine.state.value}{where}{hint}"
 
 
-def _troubled(engines: Sequence[Engine]) -> list[Engine]:
+def _failing(engines: Sequence[Engine]) -> list[Engine]:
     """Find engines that are here to stay and will not become ready by waiting."""
-    return [e for e in engines if e.trouble is not None and not e.leaves]
+    return [e for e in engines if e.failure is not None and not e.is_leaving]
 
 
 def _stuck(engine: Engine) -> str:
-    return f"{engine.pod}: {engine.trouble.message if engine.trouble else ''}"
+    return f"{engine.pod}: {engine.failure.message if engine.failure else ''}"
 
 
 def router_ready(
@@ -195,7 +197,7 @@ def progressing(
     revision = decision.target.revision
     if course.waits:
         old = [engine for engine in engines if engine.revision != revision]
-        late = sorted(engine.pod for engine in old if engine.outlives_its_grace(now))
+        late = sorted(engine.pod for engine in old if engine.exceeds_grace(now))
         if late:
             return Verdict(
                 kind,

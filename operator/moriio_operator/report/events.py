@@ -64,8 +64,8 @@ def _changed(before: Condition | None, now: Condition) -> bool:
 
 def of_end(engine: Engine) -> EventRecord:
     """Report an engine that ended, and what it wrote last."""
-    reason = engine.trouble.reason if engine.trouble else Reason.ENDED
-    message = engine.trouble.message if engine.trouble else ""
+    reason = engine.failure.reason if engine.failure else Reason.ENDED
+    message = engine.failure.message if engine.failure else ""
     return EventRecord(
         "Warning", Reason.ENGINE_ENDED, "Replace", f"{engine.pod}: {reason}: {message}"
     )

@@ -180,7 +180,7 @@ def _role(
         name=role.value,
         revision=view.name,
         desired=_accepted(view, outcome)[role],
-        pods=sum(1 for e in mine if not e.leaves),
+        pods=sum(1 for e in mine if not e.is_leaving),
         ready=sum(1 for e in mine if e.state is EngineState.READY),
         failures=failures.count,
         last_failure_time=conditions.timestamp(failures.time) if failures.time else None,

@@ -86,9 +86,9 @@ def _objects(value: object) -> list[dict[str, object]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def leave_seconds() -> int:
+def pre_stop_seconds() -> int:
     """How long a stopping engine waits before it is told, until no router sends it more."""
-    return ROUTER_NOTICE_SECONDS + router.ENGINE_MEMORY_SECONDS
+    return ROUTER_NOTICE_SECONDS + router.ENGINE_TTL_SECONDS
 
 
 def grace_seconds(spec: Spec, role: Role) -> int:
@@ -97,7 +97,7 @@ def grace_seconds(spec: Spec, role: Role) -> int:
     A prefill engine in Read mode does not count blocks that a decode still reads as its work, so
     it gets the time after which it would give them up.
     """
-    grace = leave_seconds() + spec.rollout.drain_timeout_seconds + SHUTDOWN_MARGIN_SECONDS
+    grace = pre_stop_seconds() + spec.rollout.drain_timeout_seconds + SHUTDOWN_MARGIN_SECONDS
     if role is Role.PREFILL and spec.connector.mode is Mode.READ:
         grace += spec.connector.defer_timeout_seconds
     return grace

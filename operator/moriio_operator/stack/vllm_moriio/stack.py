@@ -50,7 +50,7 @@ class VllmMoriio(Stack):
 
     def pre_stop_seconds(self) -> int:
         """How long the router may still send requests to an engine that stops."""
-        return command_line.leave_seconds()
+        return command_line.pre_stop_seconds()
 
     def grace_seconds(self, spec: Spec, role: Role) -> int:
         """How long a stopping engine may take in all."""
