@@ -120,7 +120,7 @@ class Breakable:
         self.records.add(_API_STARTS, [began.isoformat(), datetime.now(UTC).isoformat()])
 
     def api_server_was_starting(self, at: datetime) -> bool:
-        """Tell whether the API server, started anew, was not ready yet at that moment.
+        """Return whether the API server, started anew, was not ready yet at that moment.
 
         It answers all the same, and forbids what it allows later: it has not read its roles yet.
         """

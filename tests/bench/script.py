@@ -66,7 +66,7 @@ def merged(due: Sequence[Pass]) -> Pass:
 
 
 def _lasts(call: Recorded) -> bool:
-    """Tell whether a later pass does not do it over: reads and status writes are done over."""
+    """Return whether a later pass does not do it over: reads and status writes are done over."""
     return call.method != "GET" and not call.path.endswith("/status")
 
 

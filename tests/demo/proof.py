@@ -36,6 +36,6 @@ def ask(service: Service) -> PromptTokens:
 
 
 def holds(tokens: PromptTokens) -> bool:
-    """Tell whether all but at most one token a request came over the wire."""
+    """Return whether all but at most one token a request came over the wire."""
     expected = sum(len(prompt) for prompt in PROMPTS)  # the model's tokens are bytes
     return tokens.local_compute <= len(PROMPTS) and tokens.all >= expected

@@ -18,7 +18,7 @@ Step = Callable[[str], None]
 
 
 def show(bed: Bed, step: Step) -> bool:
-    """Apply the demo's PDDeployment, ask it three prompts; tell whether the KV cache crossed."""
+    """Apply the demo's PDDeployment, ask it three prompts; return whether the KV cache crossed."""
     step("Applying examples/demo.yaml, and waiting for it to serve")
     bed.kubectl("create", "namespace", NAMESPACE)
     bed.kubectl("apply", "-f", str(DEMO))

@@ -74,7 +74,7 @@ def _received(line: str) -> datetime:
 
 
 def looked_at(log: Path, namespace: str, name: str, *, since: datetime) -> bool:
-    """Tell whether the operator has read a PDDeployment since then, as each pass does first."""
+    """Return whether the operator has read a PDDeployment since then, as each pass does first."""
     return any(
         call.user == OPERATOR_USER
         and (call.verb, call.resource) == ("get", "pddeployments")

@@ -209,7 +209,7 @@ class Recorder:
             self._task.result()
 
     async def complete(self) -> bool:
-        """Tell whether the record has arrived at what the API server has now."""
+        """Return whether the record has arrived at what the API server has now."""
         self.check()
         pods = (await self._listed())["items"]
         now = {pod["metadata"]["uid"]: int(pod["metadata"]["resourceVersion"]) for pod in pods}

@@ -42,7 +42,7 @@ def startable(waiting: Sequence[Part], running: Sequence[Part], load: int) -> Pa
 
 
 def _may_run(part: Part, waiting: Sequence[Part], running: Sequence[Part]) -> bool:
-    """Tell whether a part may run beside those that do, before those that wait."""
+    """Return whether a part may run beside those that do, before those that wait."""
     rest = [other for other in (*waiting, *running) if other is not part]
     if part.ground is Ground.WHOLE_RUN:
         return all(other.ground is Ground.WHOLE_RUN for other in rest) and not running

@@ -43,7 +43,7 @@ async def stored(spec: Json) -> Json:
 
 
 def within(part: Any, whole: Any) -> bool:
-    """Tell whether everything of a part is in the whole, which may have grown defaults."""
+    """Return whether everything of a part is in the whole, which may have grown defaults."""
     if isinstance(part, dict):
         return all(key in whole and within(value, whole[key]) for key, value in part.items())
     if isinstance(part, list):

@@ -22,7 +22,7 @@ async def taken(queue: WorkQueue) -> Key:
 
 
 async def nothing_is_due(queue: WorkQueue) -> bool:
-    """Tell whether a taker would wait; the loop goes round so that all that is due can come."""
+    """Return whether a taker would wait; the loop goes round so that all that is due can come."""
     taker = asyncio.create_task(queue.get())
     for _ in range(3):
         await asyncio.sleep(0)

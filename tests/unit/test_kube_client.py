@@ -254,7 +254,7 @@ async def test_a_list_that_is_none_is_no_answer(body: Any) -> None:
             await kube.list(kinds.POD, "team")
 
 
-@pytest.mark.parametrize("trouble", [OSError("no token"), ConfigException("the token is empty")])
+@pytest.mark.parametrize("failure", [OSError("no token"), ConfigException("the token is empty")])
 async def test_a_token_that_cannot_be_read_is_no_answer(failure: Exception) -> None:
     async def fail(*_: Any) -> None:
         raise failure

@@ -165,7 +165,7 @@ async def test_a_deletion_that_a_gap_hid_is_found_by_the_new_list() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "failure",
     [
         error(500, "InternalError"),
         error(403, "Forbidden"),

@@ -46,7 +46,7 @@ class Router:
         return unpacked
 
     async def silent(self) -> bool:
-        """Tell whether nothing is there to be read."""
+        """Return whether nothing is there to be read."""
         return not await self._socket.poll(100)
 
     def close(self) -> None:

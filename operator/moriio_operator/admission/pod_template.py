@@ -61,7 +61,7 @@ def host_problems(template: dict[str, Any] | None, path: str) -> Iterator[Proble
     """Check a template whose pods share the node's network, where a declared port is the node's.
 
     The scheduler would keep two of them from one node, or one from a node where anybody else has
-    the port, and what it says of that cannot be told from a clash of the engine's own ports.
+    the port, and what it says of that looks the same as a clash of the engine's own ports.
     """
     spec = (template or {}).get("spec")
     for where, container, _ in _named(spec, "containers", f"{path}.spec.containers"):

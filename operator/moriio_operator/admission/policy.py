@@ -93,7 +93,7 @@ def _image_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:
 
 
 def _begins(image: object, prefix: str) -> bool:
-    """Tell whether an image is below a prefix, and not below another whose name goes on."""
+    """Return whether an image is below a prefix, and not below another whose name goes on."""
     if not isinstance(image, str) or not image.startswith(prefix):
         return False
     rest = image[len(prefix) :]
@@ -123,7 +123,7 @@ def _gpu_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:
         return
     total = 0
     for role in ROLES:
-        wish = spec.role(role)
+        part = spec.role(role)
         each = _gpus(spec, role)
         if each is None:
             yield _refused(
@@ -132,7 +132,7 @@ def _gpu_problems(spec: Spec, policy: Policy) -> Iterator[Problem]:
                 "visibleDevices, since the chart value policy.maxGpus bounds their number",
             )
             continue
-        total += each * wish.replicas
+        total += each * part.replicas
     yield from _hidden_gpus(spec)
     if total > policy.max_gpus:
         yield _refused(
@@ -159,11 +159,11 @@ def _hidden_gpus(spec: Spec) -> Iterator[Problem]:
 
 def _resources(spec: Spec) -> Iterator[tuple[str, object]]:
     """Walk everything that a container may ask for."""
-    wishes = [("spec.router", spec.router.resources)]
-    wishes += [(f"spec.{role}", spec.role(role).resources) for role in ROLES]
-    for where, wish in wishes:
-        if wish is not None:
-            yield f"{where}.resources", wish.model_dump(exclude_none=True)
+    asked = [("spec.router", spec.router.resources)]
+    asked += [(f"spec.{role}", spec.role(role).resources) for role in ROLES]
+    for where, part in asked:
+        if part is not None:
+            yield f"{where}.resources", part.model_dump(exclude_none=True)
     for role in ROLES:
         for index, container in _items(spec, role, "containers"):
             where = f"spec.{role}.podTemplate.spec.containers[{index}].resources"
@@ -172,9 +172,9 @@ def _resources(spec: Spec) -> Iterator[tuple[str, object]]:
 
 def _gpus(spec: Spec, role: Role) -> int | None:
     """Count the GPUs of one engine, by its widest claim; None if it makes none."""
-    wish = spec.role(role)
+    part = spec.role(role)
     claims = []
-    gpu = wish.devices.gpu
+    gpu = part.devices.gpu
     if gpu is not None and gpu.count is not None:
         claims.append(gpu.count)
     if gpu is not None and gpu.visible_devices is not None:
@@ -202,7 +202,7 @@ def _path_problems(where: str, path: object, policy: Policy) -> Iterator[Problem
 
 
 def _below(path: str, prefix: str) -> bool:
-    """Tell whether a path lies in a folder; `..` never does, since the kubelet would follow it."""
+    """Return whether a path is in a folder; `..` never is, since the kubelet would follow it."""
     parts = [part for part in path.split("/") if part]
     wanted = [part for part in prefix.split("/") if part]
     return path.startswith("/") and ".." not in parts and parts[: len(wanted)] == wanted

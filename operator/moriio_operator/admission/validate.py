@@ -19,7 +19,7 @@ from moriio_operator.stack import table as stacks
 
 
 def problems(owner: Owner, policy: admin.Policy, ports: PortRange) -> list[Problem]:
-    """Give every problem, not only the first: a user mends them in one go."""
+    """Give every problem, not only the first: a user fixes them in one go."""
     found = list(admin.problems(owner, policy))
     found += network.problems(owner.spec.network, ports)
     found += stacks.of(owner.spec).assess(owner.spec).problems

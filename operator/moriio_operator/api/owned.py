@@ -65,7 +65,7 @@ OWNED_ENVIRONMENT = (
 
 
 def is_owned_flag(argument: str) -> bool:
-    """Tell whether a command-line argument sets what the operator sets."""
+    """Return whether a command-line argument sets what the operator sets."""
     name = argument.replace("_", "-").split("=", 1)[0].split(".", 1)[0]
     if name.startswith("--"):
         return len(name) > len("--") and any(flag.startswith(name) for flag in OWNED_FLAGS)

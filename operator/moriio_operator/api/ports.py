@@ -28,7 +28,7 @@ class PortRange:
         return self.end - self.start + 1
 
     def holds(self, other: PortRange) -> bool:
-        """Tell whether the other lies within this one."""
+        """Return whether the other lies within this one."""
         return self.start <= other.start and other.end <= self.end
 
 
@@ -58,7 +58,7 @@ class PortBlock:
         return range(self.base, self.base + self.size)
 
     def overlaps(self, other: PortBlock) -> bool:
-        """Tell whether the two share a port."""
+        """Return whether the two share a port."""
         return self.base < other.base + other.size and other.base < self.base + self.size
 
 

@@ -125,7 +125,9 @@ class RoleStatus(ApiModel):
 
     name: Text253 = Field(description="prefill or decode.")
     revision: Text253 = Field(description="The revision.")
-    desired: int = Field(description="How many engines are wished for.")
+    desired: int = Field(
+        description="How many engines are desired: the count that was accepted last."
+    )
     pods: int = Field(description="How many pods there are, those that stop not counted.")
     ready: int = Field(description="How many of them serve.")
     failures: int = Field(

@@ -1,6 +1,6 @@
 """Devices of an engine: how its container reaches them, and what the scheduler counts.
 
-A privileged container sees all devices of its node; which of them an engine uses is told to it by
+A privileged container sees all devices of its node; which of them an engine uses is set by
 its environment, or by the device plugin that the resource is of.
 """
 

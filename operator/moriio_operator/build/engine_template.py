@@ -65,7 +65,7 @@ def _pod(spec: Spec, role: Role, revision: str, stack: Stack) -> Contribution:
         labels=engine_labels(revision, role),
         fields={
             "restartPolicy": "Never",
-            # A Service named `vllm` would inject VLLM_PORT=tcp://..., which vLLM dies of.
+            # A Service named `vllm` would inject VLLM_PORT=tcp://..., which vLLM crashes on.
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": stack.grace_seconds(spec, role),

@@ -45,7 +45,7 @@ class ChildCache:
         self._events: defaultdict[Key, dict[tuple[str, str], ObservedVersion]] = defaultdict(dict)
 
     def invalidate(self, key: Key, observed: ObservedVersion) -> bool:
-        """Take in an event; tell whether it is news."""
+        """Take in an event; return whether it is news."""
         pending = self._events.get(key, {})
         # What was reported before may be of a write whose answer is still under way.
         if self._agrees(key, observed) and (observed.kind, observed.name) not in pending:
@@ -91,7 +91,7 @@ class ChildCache:
         self._passed[key] = (version, _versions(pods))
 
     def agrees_with(self, key: Key, resource: Object, found: Mapping[str, Versions]) -> bool:
-        """Tell whether nothing has changed since the last pass; `found` is by kind."""
+        """Return whether nothing has changed since the last pass; `found` is by kind."""
         metadata = resource["metadata"]
         if self._owners.get(key) != metadata["uid"] or self._events.get(key):
             return False

@@ -147,7 +147,7 @@ class Decider:
         return RevisionView(name, mine, counts, shape, allowed=may)
 
     def _needs_neighbours(self, decided: Decided) -> bool:
-        """Tell whether ports must be known that others hold, and are not yet."""
+        """Return whether ports must be known that others hold, and are not yet."""
         if self.host_ports.neighbours is not None:
             return False
         revisions = {creation.revision for creation in decided.step.creations}

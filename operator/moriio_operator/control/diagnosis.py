@@ -29,7 +29,7 @@ TIMEOUT_S = 5.0
 _AT_ONCE = 8
 
 # Called with each engine that has ended, once what it wrote last is known or given up.
-Told: TypeAlias = Callable[[Engine], Awaitable[None]]
+ReportEnd: TypeAlias = Callable[[Engine], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -64,10 +64,10 @@ class Diagnosis:
             e.uid for e in engines if e.silent_container is not None and e.uid not in found
         )
 
-    def begin(self, key: Key, engine: Engine, stack: Stack, told: Told | None) -> None:
+    def begin(self, key: Key, engine: Engine, stack: Stack, report_end: ReportEnd | None) -> None:
         """Read an ended engine's log in the background, once."""
         if engine.uid not in self._tasks:
-            task = asyncio.create_task(self._read(key, engine, stack, told))
+            task = asyncio.create_task(self._read(key, engine, stack, report_end))
             self._tasks[engine.uid] = task
 
     async def settle(self) -> None:
@@ -75,7 +75,9 @@ class Diagnosis:
         while self._tasks:
             await asyncio.gather(*self._tasks.values())
 
-    async def _read(self, key: Key, engine: Engine, stack: Stack, told: Told | None) -> None:
+    async def _read(
+        self, key: Key, engine: Engine, stack: Stack, report_end: ReportEnd | None
+    ) -> None:
         text = ""
         try:
             async with asyncio.timeout(TIMEOUT_S), self._slots:
@@ -88,5 +90,5 @@ class Diagnosis:
             del self._tasks[engine.uid]
         self._found.setdefault(key, {})[engine.uid] = text
         self.enqueue(key)
-        if told is not None:
-            await told(with_log_end(engine, text, stack))
+        if report_end is not None:
+            await report_end(with_log_end(engine, text, stack))

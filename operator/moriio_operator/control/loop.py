@@ -34,7 +34,7 @@ class Next(NamedTuple):
 
 
 Reconcile: TypeAlias = Callable[[Key], Awaitable[Next]]
-# Told of every pass: result and seconds.
+# Called after every pass: result and seconds.
 PassObserver: TypeAlias = Callable[[str, float], None]
 
 # What was changed meanwhile is read again soon.

@@ -233,8 +233,8 @@ class _Pass:
         fresh = {engine.uid for engine in ended}
         for engine in self.engines:
             if engine.uid in undiagnosed:
-                told = self._post_end if engine.uid in fresh else None
-                self.shared.diagnosis.begin(self.key, engine, self.stack, told)
+                report_end = self._post_end if engine.uid in fresh else None
+                self.shared.diagnosis.begin(self.key, engine, self.stack, report_end)
         if changed:
             for event in events.of_transitions(self.status, status):
                 await self._post(event)

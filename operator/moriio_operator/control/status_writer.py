@@ -24,7 +24,7 @@ class StatusWriter:
         self._asserted = False
 
     async def write(self, status: Status) -> bool:
-        """Store the status if it is another; tell whether it was.
+        """Store the status if it is another; return whether it was.
 
         Raises:
             ConflictError: the object was changed since it was read.

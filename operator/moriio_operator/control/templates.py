@@ -67,7 +67,7 @@ class Templates:
 def allowed(
     owner: Owner, kept: RevisionTemplate, counts: Mapping[Role, int], policy: Policy
 ) -> bool:
-    """Tell whether the admin's policy, as it is now, allows what was rendered then."""
+    """Return whether the admin's policy, as it is now, allows what was rendered then."""
     try:
         spec = Spec.model_validate(kept.spec)
     except ValidationError:

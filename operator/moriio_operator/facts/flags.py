@@ -131,7 +131,7 @@ _SPECULATION = ("--speculative-config", "--spec-method", "--spec-model", "--spec
 
 
 def has(name: str, version: Version = NEWEST) -> bool:
-    """Tell whether a version's parser knows a flag that we render."""
+    """Return whether a version's parser knows a flag that we render."""
     return any(flag.name == name and flag.first <= version for flag in RENDERED)
 
 
@@ -141,7 +141,7 @@ def given(args: Sequence[str], name: str) -> str | None:
 
 
 def switched(args: Sequence[str], name: str) -> bool | None:
-    """Tell whether a switch such as `--enable-x` is on, off by `--no-enable-x`, or not given."""
+    """Return whether a switch such as `--enable-x` is on, off by `--no-enable-x`, or not given."""
     off = f"--no-{name.removeprefix('--')}"
     for argument in reversed(args):
         if _is(argument, name):
@@ -152,7 +152,7 @@ def switched(args: Sequence[str], name: str) -> bool | None:
 
 
 def speculates(args: Sequence[str]) -> bool:
-    """Tell whether speculative decoding is asked for."""
+    """Return whether speculative decoding is asked for."""
     return any(given(args, name) is not None for name in _SPECULATION)
 
 
@@ -161,8 +161,8 @@ def speculative_method(args: Sequence[str]) -> str | None:
     method = given(args, "--spec-method")
     for argument, value in _uses(args, "--speculative-config"):
         key = argument.split("=", 1)[0].partition(".")[2]
-        told = value if key == "method" else None if key else _member(value, "method")
-        method = told if told is not None else method
+        named = value if key == "method" else None if key else _member(value, "method")
+        method = named if named is not None else method
     return method
 
 

@@ -35,13 +35,13 @@ class ConnectorKey:
     only_if_demanded: bool = False
 
     def written(self, version: Version) -> bool:
-        """Tell whether we write the key for a version."""
+        """Return whether we write the key for a version."""
         if version < self.first:
             return False
         return not self.only_if_demanded or self.demanded(version)
 
     def demanded(self, version: Version) -> bool:
-        """Tell whether a version refuses to start without the key."""
+        """Return whether a version refuses to start without the key."""
         return self.optional_since is None or version < self.optional_since
 
 

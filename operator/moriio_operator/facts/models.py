@@ -46,7 +46,7 @@ class LayerRule:
     hybrid_only: bool = False
 
     def holds(self, version: Version, mode: Mode, *, hybrid: bool) -> bool:
-        """Tell whether it holds; `hybrid` if the hybrid KV cache manager is not turned off."""
+        """Return whether it holds; `hybrid` if the hybrid KV cache manager is not turned off."""
         known = self.first <= version and (self.until is None or version < self.until)
         return known and mode in self.modes and (hybrid or not self.hybrid_only)
 
@@ -62,7 +62,7 @@ class RoleRule:
     source: str
 
     def holds(self, version: Version, mode: Mode, role: Role) -> bool:
-        """Tell whether it holds for the engines of a role."""
+        """Return whether it holds for the engines of a role."""
         return mode is self.mode and role is self.role and version < self.until
 
 
@@ -114,7 +114,7 @@ SPECULATION: tuple[RoleRule, ...] = (
 def layer_problems(
     version: Version, mode: Mode, layers: Collection[Layer], *, hybrid: bool
 ) -> Iterator[str]:
-    """Tell which of a model's layers a version does not carry, each with its remedy."""
+    """Say which of a model's layers a version does not carry, each with its remedy."""
     for rule in LAYER_RULES:
         met = [str(layer) for layer in layers if layer in rule.layers]
         if met and rule.holds(version, mode, hybrid=hybrid):
@@ -125,7 +125,7 @@ def layer_problems(
 def _mixture_problems(
     version: Version, mode: Mode, layers: set[Layer], *, hybrid: bool
 ) -> Iterator[str]:
-    """Tell which layers do not go together; `_split_kv_cache_group_kinds` (0.31.0 to 0.33.0)."""
+    """Say which layers do not go together; `_split_kv_cache_group_kinds` (0.31.0 to 0.33.0)."""
     if not carries_state(version, mode) or not layers & STATE_LAYERS:
         return
     attention = layers - STATE_LAYERS
@@ -146,13 +146,13 @@ def _mixture_problems(
 
 
 def carries_state(version: Version, mode: Mode) -> bool:
-    """Tell whether a version carries layers that keep a state."""
+    """Return whether a version carries layers that keep a state."""
     rules = (rule for rule in LAYER_RULES if rule.layers == STATE_LAYERS)
     return not any(rule.holds(version, mode, hybrid=True) for rule in rules)
 
 
 def drafts_beside_state(version: Version, method: str | None) -> str | None:
-    """Tell why a method of speculative decoding does not go with layers that keep a state.
+    """Say why a method of speculative decoding does not go with layers that keep a state.
 
     `_validate_hybrid_speculation` (0.32.0, 0.33.0); 0.31.0 takes none.
     """

@@ -49,7 +49,7 @@ class Defect:
     data: int = 1
 
     def concerns(self, version: Version, mode: Mode, tensor: int, data: int) -> bool:
-        """Tell whether a deployment meets it; the sizes are those of its prefill engines."""
+        """Return whether a deployment meets it; the sizes are those of its prefill engines."""
         met = tensor >= self.tensor and data >= self.data
         return met and mode is self.mode and self.first <= version < self.until
 
@@ -124,7 +124,7 @@ def heterogeneous(
     prefill_tensor: int,
     decode_tensor: int,
 ) -> str | None:
-    """Tell why two tensor parallel sizes do not fit together; None when they do.
+    """Say why two tensor parallel sizes do not fit together; None when they do.
 
     A fact that is not known counts as one that fits; see `missing_facts`.
     """
@@ -169,7 +169,7 @@ def defects(version: Version, mode: Mode, tensor: int, data: int) -> tuple[Defec
 
 
 def visibility(prefill: Sequence[str], decode: Sequence[str], own: tuple[int, int]) -> str | None:
-    """Tell why the GPUs that two roles see do not suit XGMI; `own` is how many each computes on.
+    """Say why the GPUs that two roles see do not suit XGMI; `own` is how many each computes on.
 
     MORI opens a session only to memory of a GPU that its process sees, and an engine computes on
     the first that it sees (vllm-project/vllm#41753).

@@ -23,7 +23,7 @@ from moriio_operator.kube.managed_fields import as_applied
 from moriio_operator.kube.objects import Object
 from moriio_operator.kube.wire import parse, parse_event, read_whole, split_lines
 
-# Told of every call: verb, kind, HTTP status (0 = no answer), seconds.
+# Called after every call: verb, kind, HTTP status (0 = no answer), seconds.
 CallObserver: TypeAlias = Callable[[str, str, int, float], None]
 # Asked before each write; raises to forbid it.
 WriteCheck: TypeAlias = Callable[[], None]
@@ -92,7 +92,7 @@ class Kube:
         await self._api.close()
 
     async def serves(self, kind: Kind) -> bool:
-        """Tell whether the API server's discovery shows a kind (a CRD may come late)."""
+        """Return whether the API server's discovery shows a kind (a CRD may come late)."""
         path = f"/apis/{kind.api_version}"
         try:
             found = await self._call("get", kind, "GET", path)

@@ -1,7 +1,7 @@
 """Whether a child must be applied: an idle object is never written, not even with a no-op.
 
-Two questions, since each misses what the other finds: did we wish something else since the last
-apply (a hash kept in an annotation), and does the live object still hold what we wish (a foreign
+Two questions, since each misses what the other finds: did we desire something else at the last
+apply (a hash kept in an annotation), and does the live object still hold what we desire (a foreign
 edit)? Fields that the server or others added are theirs.
 """
 
@@ -29,36 +29,36 @@ def stamped(desired: Object, annotation: str) -> Object:
 
 
 def drifted(desired: Object, live: Object) -> bool:
-    """Tell whether a stamped object must be applied over the live one."""
+    """Return whether a stamped object must be applied over the live one."""
     return not _covers(live, desired)
 
 
-def _covers(live: Any, wish: Any) -> bool:
-    """Tell whether everything wished for is there; the stamp covers what is wished no more."""
-    if isinstance(wish, dict):
+def _covers(live: Any, desired: Any) -> bool:
+    """Return whether everything desired is there; the hash covers what is desired no more."""
+    if isinstance(desired, dict):
         return isinstance(live, dict) and all(
             live.get(key) == value if key in _WHOLE else _covers(live.get(key), value)
-            for key, value in wish.items()
+            for key, value in desired.items()
         )
-    if isinstance(wish, list):
-        return _covers_list(live, wish)
-    return bool(live == wish) or _same_quantity(live, wish)
+    if isinstance(desired, list):
+        return _covers_list(live, desired)
+    return bool(live == desired) or _same_quantity(live, desired)
 
 
-def _same_quantity(live: Any, wish: Any) -> bool:
-    """Tell whether two texts are one amount: the server stores 1024Mi as 1Gi."""
-    if not isinstance(live, str) or not isinstance(wish, str):
+def _same_quantity(live: Any, desired: Any) -> bool:
+    """Return whether two texts are one amount: the server stores 1024Mi as 1Gi."""
+    if not isinstance(live, str) or not isinstance(desired, str):
         return False
     try:
-        return bool(parse_quantity(live) == parse_quantity(wish))
+        return bool(parse_quantity(live) == parse_quantity(desired))
     except (ArithmeticError, ValueError):
         return False
 
 
-def _covers_list(live: Any, wish: list[Any]) -> bool:
+def _covers_list(live: Any, desired: list[Any]) -> bool:
     if not isinstance(live, list):
         return False
-    if all(isinstance(item, dict) and "name" in item for item in wish):
+    if all(isinstance(item, dict) and "name" in item for item in desired):
         # Any of that name: two owners of different kinds may share one.
-        return all(any(_covers(there, item) for there in live) for item in wish)
-    return len(live) == len(wish) and all(map(_covers, live, wish))
+        return all(any(_covers(there, item) for there in live) for item in desired)
+    return len(live) == len(desired) and all(map(_covers, live, desired))

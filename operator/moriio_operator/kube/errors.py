@@ -86,7 +86,7 @@ _UNAUTHORIZED = re.compile(r'User "[^"]*" cannot \w+ resource')
 
 
 def admission_verdict(error: ApiError) -> AdmissionVerdict | None:
-    """Tell whether admission refused an object, and why; None for any other failure.
+    """Return whether admission refused an object, and why; None for any other failure.
 
     Source: kube-apiserver 1.35. Status 500 stands for webhooks that fail, and as well for etcd that
     has no leader; 403 for admission, and as well for the authorizer.

@@ -14,6 +14,6 @@ def controller(obj: Object) -> Object | None:
 
 
 def controlled_by(obj: Object, uid: str) -> bool:
-    """Tell whether an object's controller is this very object, not one of its name."""
+    """Return whether an object's controller is this very object, not one of its name."""
     reference = controller(obj)
     return reference is not None and reference["uid"] == uid

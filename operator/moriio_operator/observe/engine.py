@@ -55,11 +55,11 @@ class Engine:
     deletion_deadline: datetime | None = None
 
     def exceeds_grace(self, now: datetime) -> bool:
-        """Tell whether it should have ended by now: its kubelet is out of reach."""
+        """Return whether it should have ended by now: its kubelet is out of reach."""
         return self.deletion_deadline is not None and now > self.deletion_deadline + _KUBELET
 
     def within_grace(self, now: datetime) -> bool:
-        """Tell whether it stops, and can be waited for."""
+        """Return whether it stops, and can be waited for."""
         return self.state is EngineState.TERMINATING and not self.exceeds_grace(now)
 
     @property

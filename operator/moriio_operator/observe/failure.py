@@ -177,8 +177,8 @@ def _end(status: dict[str, Any]) -> Failure:
     words = _of(container) + _words(ended) if container and ended else ""
     if status.get("reason"):
         # Evicted, or refused by the kubelet: the pod tells why, the container only how.
-        told = [tail(status.get("message") or ""), words]
-        return Failure(status["reason"], "; ".join(filter(None, told)))
+        parts = [tail(status.get("message") or ""), words]
+        return Failure(status["reason"], "; ".join(filter(None, parts)))
     if ended is None:
         return Failure(Reason.ENDED, "")
     return Failure(ended.get("reason") or "Error", words)

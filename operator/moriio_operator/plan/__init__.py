@@ -1,1 +1,1 @@
-"""What should be, from what is wished and observed. Pure: no clock, no network, no state."""
+"""What should be, from what is desired and observed. Pure: no clock, no network, no state."""

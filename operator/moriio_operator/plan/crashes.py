@@ -83,7 +83,7 @@ def counted(failures: int, last: datetime | None, now: datetime) -> int:
 
 
 def _is_one_more(engine: Engine, last: datetime | None, now: datetime) -> bool:
-    """Tell whether an end is one more of a loop, and not of the incident that was counted before.
+    """Return whether an end is one more of a loop, and not of the incident that was counted before.
 
     A node that shuts down ends all its engines within seconds; only one that was made after the
     last end says anything about making the next.

@@ -94,7 +94,7 @@ def judge(
 
 
 def _runs(revision: str, views: Sequence[RevisionView]) -> bool:
-    """Tell whether a revision has engines, and no other has."""
+    """Return whether a revision has engines, and no other has."""
     return {engine.revision for engine in engines_of(views)} == {revision}
 
 

@@ -25,7 +25,7 @@ def without_duplicates(engines: Sequence[Engine], neighbours: Sequence[Engine]) 
 
 
 def unplaced(engines: Iterable[Engine], now: datetime) -> bool:
-    """Tell whether an engine on the host network is young and waits for a node.
+    """Return whether an engine on the host network is young and waits for a node.
 
     One that has waited for longer was given its ports by a process that has long since been seen to
     by all others, so none of them has given out the same.
@@ -51,7 +51,7 @@ def _is_young(engine: Engine, now: datetime) -> bool:
 
 
 def _precedes(other: Engine, engine: Engine) -> bool:
-    """Tell whether another engine holds the ports of one that no node has yet."""
+    """Return whether another engine holds the ports of one that no node has yet."""
     if other.uid == engine.uid or not other.host_network:
         return False
     if not other.ports.overlaps(engine.ports):
@@ -60,5 +60,5 @@ def _precedes(other: Engine, engine: Engine) -> bool:
 
 
 def _age(engine: Engine) -> tuple[datetime, str]:
-    # Creation is told in whole seconds; the uid decides between twins, the same way for both.
+    # Creation times are in whole seconds; between equals the uid decides, the same way for both.
     return (engine.created or datetime.min.replace(tzinfo=UTC), engine.uid)

@@ -5,7 +5,7 @@ all engines are gone that were there before its engine went, however small the r
 range was used meanwhile: the cursor's cycle alone does not see to that. An engine that was seen to
 end without having served was shown to no peer, and leaves nothing behind.
 
-Whether an engine was there then is told by its serial: the cursor gave out all smaller ones before.
+Its serial says whether an engine was there then: the cursor gave out all smaller ones before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNKNOWN = (EngineState.PENDING, EngineState.STARTING)
 
 
 def served(engine: Engine, status: Status) -> bool:
-    """Tell whether an engine ever served, so that peers may know its ports."""
+    """Return whether an engine ever served, so that peers may know its ports."""
     if engine.state in _SHOWN:
         return True
     return any(known.pod == engine.pod and known.served for known in status.engines)

@@ -2,7 +2,7 @@
 
 Engines of two revisions never pair. Replica counts and the router's own settings are not part of
 it: they change without new engines. Fields at their default are left out of the hash, so a newer
-operator with a new defaulted field gives the same revision to the same wish.
+operator with a new defaulted field gives the same revision to the same spec.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def beside(views: Sequence[RevisionView], neighbours: Sequence[Engine]) -> tuple
 
 
 def waits_for_node(views: Iterable[RevisionView], now: datetime) -> bool:
-    """Tell whether a young engine on the host network, which may have to give way, has no node."""
+    """Return whether a young engine on the host network has no node, and may have to give way."""
     return unplaced(engines_of(views), now)
 
 

@@ -43,7 +43,7 @@ class Verdict:
 
 
 def accepted(problems: Sequence[Problem]) -> Verdict:
-    """Judge whether the spec is acted on; every problem is told, not only the first."""
+    """Judge whether the spec is acted on; every problem is reported, not only the first."""
     if not problems:
         return Verdict(ConditionType.ACCEPTED, "True", Reason.ACCEPTED, "the spec is acted on")
     text = "; ".join(str(problem) for problem in problems)
@@ -116,7 +116,7 @@ def ports_allocated(
 
 
 def _past(engines: Sequence[Engine], role: Role, desired: int) -> bool:
-    """Tell whether engines of a role have got as far as only those do whose ports are theirs."""
+    """Return whether engines of a role have got as far as only those do whose ports are theirs."""
     placed = sum(1 for engine in engines if engine.role is role and engine.state in _PLACED)
     return placed >= desired
 

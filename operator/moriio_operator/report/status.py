@@ -148,7 +148,7 @@ def _verdicts(
 
 
 def _settled(router: dict[str, Any] | None, desired: int) -> bool:
-    """Tell whether all routers are there, and none of an older template."""
+    """Return whether all routers are there, and none of an older template."""
     status = (router or {}).get("status") or {}
     counts = (status.get(key) or 0 for key in ("replicas", "updatedReplicas", "readyReplicas"))
     return all(count == desired for count in counts)

@@ -24,7 +24,7 @@ from moriio_operator.kube.kinds import Kind
 from moriio_operator.kube.owners import controller
 
 Enqueue = Callable[[Key], None]
-# Told of a child's state; tells whether that is news.
+# Called with a child's version; returns whether that is news.
 Invalidate = Callable[[Key, ObservedVersion], bool]
 
 
@@ -81,7 +81,7 @@ def _settings() -> kopf.OperatorSettings:
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
             names.OWNED_SELECTOR
         )
-    # What becomes of router pods is told by their Deployment.
+    # What becomes of router pods shows in their Deployment.
     pods = ("", kinds.POD.version, kinds.POD.plural)
     settings.watching.label_selectors[pods] = names.ENGINES_SELECTOR
     return settings

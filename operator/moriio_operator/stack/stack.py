@@ -76,7 +76,7 @@ class Stack(ABC):
 
     @abstractmethod
     def pre_stop_seconds(self) -> int:
-        """How long a stopping engine waits before it is told, until no router sends it more."""
+        """How long a stopping engine waits before SIGTERM, until no router sends it more."""
 
     @abstractmethod
     def router_arguments(self) -> list[str]:

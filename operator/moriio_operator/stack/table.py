@@ -26,10 +26,10 @@ class _Unknown(VllmMoriio):
 
     def assess(self, spec: Spec) -> Assessment:
         """Refuse the spec."""
-        path, told = "spec.connector.type", spec.connector.type
+        path, given = "spec.connector.type", spec.connector.type
         known = " or ".join(STACKS)
-        text = f"{told!r} is not known to this version of the operator: use {known}, or upgrade it"
-        note = f"{path} is {told!r}: nothing is known of it, so nothing is checked"
+        text = f"{given!r} is not known to this version of the operator: use {known}, or upgrade it"
+        note = f"{path} is {given!r}: nothing is known of it, so nothing is checked"
         version = spec.engine.ruling_version
         return Assessment(
             version,

@@ -43,7 +43,7 @@ class OperatorMetrics:
         )
 
     def leads(self, leads: Callable[[], bool]) -> None:
-        """Tell from now on whether this replica leads."""
+        """Show from now on whether this replica leads."""
         self._leader.set_function(leads)
 
     def observe_pass(self, result: str, seconds: float) -> None:

@@ -241,7 +241,7 @@ def faults(lane: Lane, expected: Course, found: Course) -> list[str]:
 
 
 def _outlived(child: str) -> bool:
-    """Tell whether a child is of an old revision; a ControllerRevision has hashes of its own."""
+    """Return whether a child is of an old revision; a ControllerRevision has hashes of its own."""
     return child.endswith("OLD") and not child.startswith("ControllerRevision ")
 
 

@@ -296,7 +296,7 @@ async def test_an_engine_whose_labels_are_changed_does_no_harm_to_the_others(
 
 
 def serve_whole(state: Any) -> bool:
-    """Tell whether a Service of each role finds exactly one engine that is here to stay."""
+    """Return whether a Service of each role finds exactly one engine that is here to stay."""
     found = []
     for pod in state.pods:
         labels = pod["metadata"].get("labels", {})

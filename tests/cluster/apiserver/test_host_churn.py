@@ -142,7 +142,7 @@ def born_since(history: Sequence[Sight], before: int) -> set[str]:
 
 
 def enough(history: Sequence[Sight], before: int) -> bool:
-    """Tell whether the churn was long enough for its end to mean something."""
+    """Return whether the churn was long enough for its end to mean something."""
     walks = max(cycles(history, RANGE).values())
     return len(born_since(history, before)) >= BIRTHS_A_MINUTE * CHURN_S / 60 and walks >= min(
         WALKS_A_MINUTE * CHURN_S / 60, WALKS

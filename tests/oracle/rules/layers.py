@@ -48,7 +48,7 @@ class _Case:
         return Question("layers", arguments)
 
     def refused(self, version: Version) -> str | None:
-        """Tell why we refuse it, if we do."""
+        """Say why we refuse it, if we do."""
         problems = list(layer_problems(version, self.mode, self.layers, hybrid=self.hybrid))
         if not problems and self.method is not None and STATE_LAYERS & set(self.layers):
             drafts = drafts_beside_state(version, self.method)

@@ -69,7 +69,7 @@ class _Said:
         self._texts: dict[Path, str] = {}
 
     def anywhere(self, fragment: str, file_name: str) -> bool:
-        """Tell whether a fragment is said: by the file named, else by one that it moved to."""
+        """Return whether a fragment is said: by the file named, else by one that it moved to."""
         if file_name.startswith(_OF_CONNECTOR):
             return self._by(fragment, sorted((self._tree / CONNECTOR).glob("*.py")))
         whole = (self._tree / "vllm").rglob("*.py")

@@ -87,7 +87,7 @@ def _objects(value: object) -> list[dict[str, object]]:
 
 
 def pre_stop_seconds() -> int:
-    """How long a stopping engine waits before it is told, until no router sends it more."""
+    """How long a stopping engine waits before SIGTERM, until no router sends it more."""
     return ROUTER_NOTICE_SECONDS + router.ENGINE_TTL_SECONDS
 
 

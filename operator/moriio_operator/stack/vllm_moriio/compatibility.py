@@ -1,4 +1,4 @@
-"""Whether a wish fits what vLLM of its version can do: what the contract knows, asked of one spec.
+"""Whether a spec fits what vLLM of its version can do: the tables of facts, asked of one spec.
 
 The rules stand in `contract`, one module a subject; `shape_rules` and `model_rules` hold them
 against the fields. A rule that needs a fact of the model which nobody stated goes unchecked, and
@@ -37,15 +37,15 @@ _NOTES = (
 
 def assess(spec: Spec) -> Assessment:
     """Hold a spec against the contract of its version of vLLM."""
-    told = spec.engine.declared_version
+    declared = spec.engine.declared_version
     version = spec.engine.ruling_version
     if version < OLDEST:
         return Assessment(version, too_old=True, problems=(_too_old(spec, version),))
     case = Case(spec, version)
     return Assessment(
         version,
-        newer=told is not None and told > NEWEST,
-        unknown=told is None,
+        newer=declared is not None and declared > NEWEST,
+        unknown=declared is None,
         problems=tuple(problem for rule in _RULES for problem in rule(case)),
         unchecked=tuple(note for rule in _NOTES for note in rule(case)),
     )

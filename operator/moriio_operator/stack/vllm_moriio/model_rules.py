@@ -51,14 +51,14 @@ def speculation(case: Case) -> Iterator[Problem]:
         if not flags.speculates(args):
             continue
         method = flags.speculative_method(args)
-        told = f"speculative decoding{f' ({method})' if method else ''}"
+        given = f"speculative decoding{f' ({method})' if method else ''}"
         broken = models.breaks_speculation(case.version, mode, role)
         if broken is not None:
-            yield problem(path, _breaks(told, broken, mode, case.version))
+            yield problem(path, _breaks(given, broken, mode, case.version))
         elif case.state and models.carries_state(case.version, mode):
             why = models.drafts_beside_state(case.version, method)
             if why is not None:
-                text = f"{told}: a model with layers that keep a state ({CONFIG}.layers) {why}"
+                text = f"{given}: a model with layers that keep a state ({CONFIG}.layers) {why}"
                 yield problem(path, f"{text}: remove it")
 
 
@@ -72,9 +72,9 @@ def prefix_caching(case: Case) -> Iterator[Problem]:
             yield problem(f"spec.{role}.args", text)
 
 
-def _breaks(told: str, rule: models.RoleRule, mode: str, version: Version) -> str:
+def _breaks(given: str, rule: models.RoleRule, mode: str, version: Version) -> str:
     return (
-        f"{told} does not work in {mode} mode of vLLM {version}: {rule.why}: remove it, or use "
+        f"{given} does not work in {mode} mode of vLLM {version}: {rule.why}: remove it, or use "
         f"vLLM {rule.until} or newer"
     )
 
@@ -113,7 +113,7 @@ def _replays_kda(case: Case, args: list[str]) -> bool:
 
 
 def _own_allocator(args: list[str]) -> bool:
-    """Tell whether vLLM would accept expandable segments, since the cache lies elsewhere."""
+    """Return whether vLLM would accept expandable segments, since the cache lies elsewhere."""
     names = ("--enable-cumem-allocator", "--enable-sleep-mode")
     return any(flags.switched(args, name) for name in names)
 
@@ -127,9 +127,9 @@ def agreement(case: Case) -> Iterator[Problem]:
         values = [(value or flag.default).lower() for value in found.values()]
         alike = {flags.SPELLINGS.get(value, value) for value in values}
         if len(alike) > 1:
-            told = " and ".join(
+            given = " and ".join(
                 f"{'none' if value is None else value} in spec.{role}.args"
                 for role, value in found.items()
             )
-            text = f"{flag.name} is {told}, but {flag.why}: give both roles the same"
+            text = f"{flag.name} is {given}, but {flag.why}: give both roles the same"
             yield problem("spec.decode.args", text)

@@ -58,5 +58,5 @@ def registration(
 
 def handshake_address(message: Registration) -> str:
     """Give where the first rank of a registered engine answers handshakes, as HOST:PORT."""
-    told = dict(part.split(":", 1) for part in message["zmq_address"].split(","))
-    return f"{told['host']}:{told['handshake']}"
+    parts = dict(part.split(":", 1) for part in message["zmq_address"].split(","))
+    return f"{parts['host']}:{parts['handshake']}"

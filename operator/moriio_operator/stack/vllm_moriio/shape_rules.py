@@ -54,11 +54,11 @@ def _visible(case: Case) -> Iterator[Problem]:
     unfit = topology.visibility(prefill, decode, own)
     if unfit is not None:
         path = "devices.gpu.visibleDevices"
-        told = (
+        given = (
             f"{','.join(prefill) or 'none'} in spec.prefill.{path} and "
             f"{','.join(decode) or 'none'} here"
         )
-        yield problem(f"spec.decode.{path}", f"{told} {unfit}")
+        yield problem(f"spec.decode.{path}", f"{given} {unfit}")
 
 
 def experts(case: Case) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from moriio_operator.stack.vllm_moriio.connector import POD_IP
 class VllmMoriio(Stack):
     """vLLM and MoRIIO behind vllm-router."""
 
-    # vLLM takes the first address that it finds for its own, unless it is told.
+    # vLLM takes the first address that it finds for its own, unless it is given one.
     address_variables = (POD_IP, "VLLM_HOST_IP")
 
     @property

@@ -23,11 +23,11 @@ def architecture(case: Case) -> Iterator[str]:
     for role in ROLES:
         parallelism, where = case.spec.role(role).parallelism, f"spec.{role}.parallelism"
         if parallelism.data_local > 1:
-            told = f"whether {where}.dataLocal {parallelism.data_local} fits the model"
-            yield f"{CONFIG}.architecture is not stated: {told} is not checked"
+            what = f"whether {where}.dataLocal {parallelism.data_local} fits the model"
+            yield f"{CONFIG}.architecture is not stated: {what} is not checked"
         elif parallelism.expert is Expert.ENABLED:
-            told = f"whether the model has experts for {where}.expert"
-            yield f"{CONFIG}.architecture is not stated: {told} is not checked"
+            what = f"whether the model has experts for {where}.expert"
+            yield f"{CONFIG}.architecture is not stated: {what} is not checked"
 
 
 def sizes(case: Case) -> Iterator[str]:
@@ -37,8 +37,8 @@ def sizes(case: Case) -> Iterator[str]:
     if missing:
         names = " and ".join(f"{CONFIG}.{name}" for name in missing)
         verb = "is" if len(missing) == 1 else "are"
-        told = f"whether tensor {shape[2]} and {shape[3]} fit together"
-        yield f"{names} {verb} not stated: {told} is not checked"
+        what = f"whether tensor {shape[2]} and {shape[3]} fit together"
+        yield f"{names} {verb} not stated: {what} is not checked"
 
 
 def drafts(case: Case) -> Iterator[str]:
