@@ -27,8 +27,9 @@ demo-down: env ## Take the demo's cluster down
 	@$(BIN)/python -m demo down
 
 ##@ Check and test
-.PHONY: check lint types imports unit fresh test
-check: lint types imports fresh unit ## Lint, types, imports, generated files, unit tests: under a minute
+.PHONY: check lint types imports unit fresh test test-long
+check: env ## Lint, types, imports, generated files, unit tests: under a minute
+	@$(MAKE) --jobs=2 --output-sync=target types unit lint imports fresh
 
 lint: env
 	@$(BIN)/ruff check --quiet --config $(CONFIG) $(SOURCES)
@@ -58,6 +59,11 @@ unit: env
 
 test: env tools ## All tests, on a real cluster that comes up by itself (needs root)
 	@$(PYTEST) --side-by-side $(PYTEST_FLAGS) tests
+
+# `make test` has a short form of each.
+test-long: env tools ## What is long by nature: five minutes of churn, ten times the random examples
+	@CHURN_SECONDS=$${CHURN_SECONDS:-300} $(PYTEST) -s $(PYTEST_FLAGS) tests/cluster/apiserver/test_host_churn.py
+	@MORIIO_TEST_EXAMPLES=10 MORIIO_TEST_BUDGET_FACTOR=10 $(PYTEST) $(PYTEST_FLAGS) tests/unit
 
 .PHONY: oracle-latest oracle-pin
 oracle-latest: env ## Compare the contract with the newest vLLM that is published; prints what differs
