@@ -2,7 +2,7 @@
 
 Run as a program in a node's namespaces, where Service addresses work: clients side by side, each
 with one streaming completion after the other over a connection of its own, until a file appears.
-What a client saw is printed, one JSON object a request.
+What a client saw is written to another one, one JSON object per request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,19 @@ class Seen:
 class Steady:
     """The requests of a while; read them once the `with` block has ended."""
 
+    record: Path
     seen: list[Seen] = field(default_factory=list)
+
+    def wait_many(self, count: int) -> None:
+        """Wait, within the block, until so many requests have ended: a machine may be slow."""
+        # The program that sends them runs this file with nothing of ours to import.
+        from bed.command import wait_until  # noqa: PLC0415
+
+        wait_until(
+            lambda: len(self.record.read_text().splitlines()) >= count,
+            timeout_s=_TIMEOUT_S,
+            what=f"{count} requests to end",
+        )
 
     @property
     def failed(self) -> list[Seen]:
@@ -55,19 +67,21 @@ class Steady:
 @contextmanager
 def steady(service: Service, *, model: str, clients: int = 4, tokens: int = 64) -> Iterator[Steady]:
     """Send requests to the client Service of a deployment for as long as the block lasts."""
-    bed, made = service.bed, Steady()
+    bed = service.bed
     address = bed.kubectl_json("-n", service.namespace, "get", "service", service.name)["spec"][
         "clusterIP"
     ]
     with tempfile.TemporaryDirectory(prefix="steady-") as folder:
-        stop = Path(folder) / "stop"
-        argv = (sys.executable, __file__, address, str(stop), model, str(clients), str(tokens))
-        output: list[str] = []
+        stop, record = Path(folder) / "stop", Path(folder) / "seen"
+        record.touch()
+        made = Steady(record)
+        places = (str(stop), str(record))
+        argv = (sys.executable, __file__, address, *places, model, str(clients), str(tokens))
         errors: list[BaseException] = []
 
         def run() -> None:
             try:
-                output.append(bed.node_exec(bed.node_names[0], *argv))
+                bed.node_exec(bed.node_names[0], *argv)
             except BaseException as error:  # noqa: BLE001 - told to the test below
                 errors.append(error)
 
@@ -80,7 +94,7 @@ def steady(service: Service, *, model: str, clients: int = 4, tokens: int = 64) 
             thread.join()
         if errors:
             raise errors[0]
-        made.seen += [Seen(**json.loads(line)) for line in output[0].splitlines()]
+        made.seen += [Seen(**json.loads(line)) for line in record.read_text().splitlines()]
 
 
 def _one(address: str, model: str, prompt: str, tokens: int) -> Seen:
@@ -110,7 +124,7 @@ def _one(address: str, model: str, prompt: str, tokens: int) -> Seen:
 
 def main(words: list[str]) -> None:
     """Run the clients until the file appears."""
-    address, stop, model, clients, tokens = words
+    address, stop, record, model, clients, tokens = words
     lock = threading.Lock()
 
     def client(number: int) -> None:
@@ -119,8 +133,8 @@ def main(words: list[str]) -> None:
             prompt = f"{number} {count}: a request that must be answered whatever happens meanwhile"
             seen = _one(address, model, prompt, int(tokens))
             count += 1
-            with lock:
-                print(json.dumps(asdict(seen)), flush=True)
+            with lock, Path(record).open("a") as lines:
+                lines.write(json.dumps(asdict(seen)) + "\n")
 
     threads = [threading.Thread(target=client, args=(n,)) for n in range(int(clients))]
     for thread in threads:
