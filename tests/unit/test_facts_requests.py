@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moriio_operator.facts.requests import request_id, zmq_address
+from moriio_operator.facts.router import request_id, zmq_address
 
 SUFFIX = "0123456789abcdef" * 2
 

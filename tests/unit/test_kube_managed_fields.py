@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from moriio_operator.kube import kinds
-from moriio_operator.kube.managed_fields import as_applied
+from moriio_operator.kube.objects import as_applied
 
 from unit.samples import Json
 from unit.scripted_api import Answer, ScriptedApi, error, serving

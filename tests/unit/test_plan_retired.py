@@ -18,7 +18,7 @@ from moriio_operator.api.status import (
 )
 from moriio_operator.facts.terms import Role
 from moriio_operator.observe.engine import Engine
-from moriio_operator.plan.retired import MOST, retired, served
+from moriio_operator.plan.ports import MOST_RETIRED, retired, served
 
 from unit.memory_kube import MemoryKube
 from unit.peers import Peers
@@ -71,12 +71,12 @@ def test_who_vanished_before_it_was_seen_to_serve_may_have(state: EngineState) -
 
 
 def test_of_very_many_the_last_are_kept() -> None:
-    many = [RetiredPorts(base=20_000 + 4 * n, ports=4, until=9_000) for n in range(MOST)]
+    many = [RetiredPorts(base=20_000 + 4 * n, ports=4, until=9_000) for n in range(MOST_RETIRED)]
     status = Status(
         port_allocation=PortAllocation(retired=many), engines=[known(8_000, shown=True)]
     )
     bases = kept(status, engine(0, P), cursor=9_004)
-    assert (len(bases), bases[-1], bases[0]) == (MOST, 28_000, 20_004)
+    assert (len(bases), bases[-1], bases[0]) == (MOST_RETIRED, 28_000, 20_004)
 
 
 @pytest.mark.parametrize("state", [READY, EngineState.UNREADY])

@@ -32,8 +32,7 @@ from moriio_operator.kube.errors import (
     admission_verdict,
 )
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, kind_of
-from moriio_operator.kube.objects import Object
-from moriio_operator.kube.owners import controller
+from moriio_operator.kube.objects import Object, controller
 
 log = structlog.get_logger(__name__)
 

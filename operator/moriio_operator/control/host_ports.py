@@ -19,7 +19,7 @@ from moriio_operator.api import names
 from moriio_operator.api.ports import PortBlock
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube
-from moriio_operator.kube.owners import controlled_by
+from moriio_operator.kube.objects import controlled_by
 from moriio_operator.observe.engine import Engine, from_pod
 
 _ON_HOST = "spec.hostNetwork=true"

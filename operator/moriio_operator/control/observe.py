@@ -26,8 +26,7 @@ from moriio_operator.kube import kinds
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ForbiddenError, NotFoundError
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, Kind
-from moriio_operator.kube.objects import Object
-from moriio_operator.kube.owners import controlled_by
+from moriio_operator.kube.objects import Object, controlled_by
 
 log = structlog.get_logger(__name__)
 

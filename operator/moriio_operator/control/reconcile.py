@@ -44,8 +44,7 @@ from moriio_operator.control.status_writer import StatusWriter
 from moriio_operator.control.templates import Templates
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
-from moriio_operator.observe.engine import Engine
-from moriio_operator.observe.pods import read_engines
+from moriio_operator.observe.engine import Engine, read_engines
 from moriio_operator.plan.decision import Act, Freeze, Refusal
 from moriio_operator.plan.revision import revision as revision_of
 from moriio_operator.report import events

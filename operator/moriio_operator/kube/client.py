@@ -19,8 +19,7 @@ from kubernetes.aio import config as official_config
 
 from moriio_operator.kube.errors import ExpiredError, NotFoundError, UnreachableError, from_status
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, POD, Kind, kind_of
-from moriio_operator.kube.managed_fields import as_applied
-from moriio_operator.kube.objects import Object
+from moriio_operator.kube.objects import Object, as_applied
 from moriio_operator.kube.wire import parse, parse_event, read_whole, split_lines
 
 # Called after every call: verb, kind, HTTP status (0 = no answer), seconds.

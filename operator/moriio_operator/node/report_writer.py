@@ -23,8 +23,7 @@ from moriio_operator.api.report import ENGINES_MAX, EngineReport, PDReport
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.kinds import POD
-from moriio_operator.kube.objects import Object
-from moriio_operator.kube.owners import controlled_by
+from moriio_operator.kube.objects import Object, controlled_by
 
 log = structlog.get_logger(__name__)
 

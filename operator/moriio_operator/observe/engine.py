@@ -1,9 +1,13 @@
-"""An engine incarnation as it was observed: a pod, read once into what the planner asks about."""
+"""An engine as it was observed: a pod, read once into what the planner asks about.
+
+A pod that does not read as an engine was taken aside, as Kubernetes has it for pods of any
+controller: it is left alone, and another takes its place.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,8 +15,9 @@ from typing import Any
 from moriio_operator.api import names
 from moriio_operator.api.ports import PortBlock
 from moriio_operator.api.reasons import Reason
-from moriio_operator.api.status import EngineState
+from moriio_operator.api.status import EngineState, Status
 from moriio_operator.facts.terms import ROLES, Role
+from moriio_operator.kube.objects import Object
 from moriio_operator.observe.failure import (
     Failure,
     condition,
@@ -204,3 +209,24 @@ def _state(metadata: dict[str, Any], status: dict[str, Any]) -> EngineState:
         if container["name"] == names.CONTAINER_ENGINE and "running" in container.get("state", {}):
             return EngineState.UNREADY if container.get("started") else EngineState.STARTING
     return EngineState.PENDING
+
+
+def read_engines(
+    pods: Iterable[Object], status: Status, known: Collection[str], asked: str, stack: Stack
+) -> list[Engine]:
+    """Give the engines.
+
+    `known` are the revisions of which templates are stored, `asked` is the one that the spec asks
+    for. An engine of any other revision has an edited label, unless the status recorded it so: then
+    the templates of its revision were lost. `stack` knows what their last words stand for.
+    """
+    recorded = {engine.pod: engine.revision for engine in status.engines}
+    found = []
+    for engine in (from_pod(pod, stack) for pod in pods):
+        if engine is None:
+            continue
+        if engine.revision in (asked, *known, recorded.get(engine.pod)):
+            found.append(engine)
+        else:
+            found.append(of_no_revision(engine, recorded.get(engine.pod, asked)))
+    return found

@@ -11,14 +11,22 @@ the block, and as it is it makes a pod name that never comes twice.
 
 Whose ports count as held is the caller's to say: on the pod network an engine has an address of its
 own, on the host network it shares that of whatever node it will run on.
+
+Blocks of engines that are gone are kept back (`retired`) while an engine lives that may know them:
+a peer that fetched an engine's handshake keeps it for good, and neither a small range nor a change
+of the range may bring its ports back before. An engine that was seen to end without having served
+was shown to no peer, and leaves nothing behind. Its serial says whether an engine was there then:
+the cursor gave out all smaller ones before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from moriio_operator.api.ports import PortBlock, PortRange
+from moriio_operator.api.status import EngineState, RetiredPorts, Status
+from moriio_operator.observe.engine import Engine
 
 
 class HeldPorts:
@@ -81,3 +89,31 @@ def allocate(cursor: int, size: int, ports: PortRange, held: HeldPorts) -> Alloc
         f"no {size} contiguous ports are free in {ports}: of its {ports.length} ports {len(held)} "
         "are held by engines, or known to engines that live"
     )
+
+
+# Retired blocks that are remembered, those that went last. Where more are needed the cursor has
+# gone a long way meanwhile.
+MOST_RETIRED = 256
+_SHOWN = (EngineState.READY, EngineState.UNREADY)
+# One that vanished in such a state may have served meanwhile.
+_UNKNOWN = (EngineState.PENDING, EngineState.STARTING)
+
+
+def served(engine: Engine, status: Status) -> bool:
+    """Return whether an engine ever served, so that peers may know its ports."""
+    if engine.state in _SHOWN:
+        return True
+    return any(known.pod == engine.pod and known.served for known in status.engines)
+
+
+def retired(status: Status, engines: Sequence[Engine], cursor: int) -> tuple[RetiredPorts, ...]:
+    """Give the blocks that are kept back; `cursor` is where it stands now."""
+    there = {engine.pod for engine in engines}
+    gone = [
+        RetiredPorts(base=known.port_base, ports=known.ports, until=cursor)
+        for known in status.engines
+        if known.pod not in there and (known.served or known.state in _UNKNOWN)
+    ]
+    oldest = min((engine.serial for engine in engines), default=cursor)
+    kept = [block for block in (*status.port_allocation.retired, *gone) if oldest < block.until]
+    return tuple(kept[-MOST_RETIRED:])

@@ -20,8 +20,7 @@ from moriio_operator.observe.engine import Engine
 from moriio_operator.plan import crashes
 from moriio_operator.plan.crashes import CrashRecord, newly_ended
 from moriio_operator.plan.decision import Decision, Freeze
-from moriio_operator.plan.ports import HeldPorts, PortsExhaustedError, allocate
-from moriio_operator.plan.retired import retired
+from moriio_operator.plan.ports import HeldPorts, PortsExhaustedError, allocate, retired
 from moriio_operator.plan.strategy import Course, as_it_is, stop_and_start
 from moriio_operator.plan.view import RevisionView, engines_of, no_engines, view_of
 

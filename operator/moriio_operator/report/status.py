@@ -32,7 +32,7 @@ from moriio_operator.build.services import endpoint
 from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
 from moriio_operator.plan.decision import Decision, Freeze
-from moriio_operator.plan.retired import served
+from moriio_operator.plan.ports import served
 from moriio_operator.plan.step import Creation, Step
 from moriio_operator.plan.view import RevisionView, view_of
 from moriio_operator.report import conditions

@@ -21,7 +21,7 @@ from moriio_operator.control.queue import Key
 from moriio_operator.kube import kinds
 from moriio_operator.kube.client import WATCH_S
 from moriio_operator.kube.kinds import Kind
-from moriio_operator.kube.owners import controller
+from moriio_operator.kube.objects import controller
 
 Enqueue = Callable[[Key], None]
 # Called with a child's version; returns whether that is news.

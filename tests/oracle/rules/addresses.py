@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moriio_operator.facts.requests import request_id, zmq_address
+from moriio_operator.facts.router import request_id, zmq_address
 from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.stack.vllm_moriio.registration import registration
 

@@ -1,7 +1,7 @@
 """Whether a spec fits what vLLM of its version can do: the tables of facts, asked of one spec.
 
-The rules stand in `contract`, one module a subject; `shape_rules` and `model_rules` hold them
-against the fields. A rule that needs a fact of the model which nobody stated goes unchecked, and
+The rules are tables in `facts`, one module per subject; `shape_rules` and `model_rules` hold them
+against the fields. A rule that needs a value of the model that nobody declared goes unchecked, and
 the assessment says so.
 """
 

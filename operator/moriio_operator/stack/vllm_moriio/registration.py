@@ -5,7 +5,7 @@ Source: vLLM 0.32.0's heartbeat.
 
 from __future__ import annotations
 
-from moriio_operator.facts.requests import zmq_address
+from moriio_operator.facts.router import zmq_address
 from moriio_operator.facts.terms import Mode, Role
 from moriio_operator.stack.registration import Endpoint, Registration
 from moriio_operator.stack.vllm_moriio.ports import HANDSHAKE, HTTP, NOTIFY
