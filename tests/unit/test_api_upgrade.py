@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 from moriio_operator.api.deployment import Owner
+from moriio_operator.api.model import ONE_CONFIG_RULE, ModelConfig
+from pydantic.alias_generators import to_camel
 
 from unit.memory_kube import MemoryKube
 from unit.passes import living
@@ -84,3 +86,8 @@ def test_the_old_name_of_the_models_config_is_read() -> None:
     assert "config" not in resource["spec"]["model"]
     model = Owner.from_object(resource).spec.model
     assert model.known_config.kv_heads == resource["spec"]["model"]["facts"]["kvHeads"] == 8
+
+
+def test_every_field_of_the_models_config_is_in_the_rule_that_one_name_is_used() -> None:
+    fields = {to_camel(name) for name in ModelConfig.model_fields}
+    assert all(f"has(self.config.{field})" in ONE_CONFIG_RULE["rule"] for field in fields)

@@ -34,9 +34,10 @@ SERVED_NAME_RULE = rule(
 )
 
 
+# `config` itself is always there: its default is an empty object.
+_CONFIG_FIELDS = ("architecture", "attention", "kvHeads", "layers")
 ONE_CONFIG_RULE = rule(
-    # `config` is always there: its default is an empty object.
-    "!has(self.facts) || self.config == {}",
+    f"!has(self.facts) || !({' || '.join(f'has(self.config.{f})' for f in _CONFIG_FIELDS)})",
     "spec.model: facts is the name of config in 0.1.0; give config alone",
     ".facts",
 )
