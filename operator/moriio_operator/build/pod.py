@@ -49,7 +49,7 @@ class Contribution:
     fields: Mapping[str, Any] = field(default_factory=dict)
     init_containers: Sequence[Json] = ()
     main: ContainerPatch = ContainerPatch()
-    sidecars: Sequence[Json] = ()
+    containers: Sequence[Json] = ()
     volumes: Sequence[Json] = ()
     # The main container gets each of them.
     resource_claims: Sequence[Json] = ()
@@ -82,7 +82,7 @@ def _template(main: str, given: Contribution) -> Json:
     metadata = {"labels": dict(given.labels), "annotations": dict(given.annotations)}
     spec = {
         "initContainers": list(given.init_containers),
-        "containers": [*containers, *given.sidecars],
+        "containers": [*containers, *given.containers],
         "volumes": list(given.volumes),
         "resourceClaims": list(given.resource_claims),
         "affinity": _affinity(given.pod_affinity),
