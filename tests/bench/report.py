@@ -21,9 +21,10 @@ def tables(result: Result) -> str:
     shape = result.shape
     return "\n\n".join(
         [
-            f"{shape.deployments} PDDeployments at {shape.per_second:g} a second, each of"
-            f" {result.objects} objects (4 of them engines), on {shape.nodes} played nodes; all on"
-            f" one machine with {os.cpu_count()} processors. Mean of the rounds (least to most).",
+            f"{shape.deployments} PDDeployments at {shape.per_second:g} per second, each with"
+            f" {result.objects} objects (4 of them engines), on {shape.nodes} simulated nodes; all"
+            f" on one machine with {os.cpu_count()} processors."
+            " Mean of the rounds (minimum to maximum).",
             figures.table(_creates(result)),
             figures.table(_rest(result)),
         ]
@@ -36,8 +37,8 @@ def missed(result: Result) -> list[str]:
     checks = {
         f"p50 within {MOST_RATIO} of the bare client's": _ratio(result, _p50) <= MOST_RATIO,
         f"p99 within {MOST_RATIO} of the bare client's": _ratio(result, _p99) <= MOST_RATIO,
-        f"at most {MOST_READS} reads a create": probe["reads"] <= MOST_READS,
-        f"at most {MOST_STATUS_WRITES} status writes a create": probe["status writes"]
+        f"at most {MOST_READS} reads per create": probe["reads"] <= MOST_READS,
+        f"at most {MOST_STATUS_WRITES} status writes per create": probe["status writes"]
         <= MOST_STATUS_WRITES,
         "no write while idle": result.life.idle.writes == 0,
     }
@@ -70,16 +71,16 @@ def _creates(result: Result) -> list[list[str]]:
 
     each_s = result.shape.deployments / 1000
     counts = [
-        row(f"{category} each", lambda r, c=category: r.calls[c], "{:.1f}".format)  # type: ignore[misc]
+        row(f"{category} per PDDeployment", lambda r, c=category: r.calls[c], "{:.1f}".format)  # type: ignore[misc]
         for category in figures.CATEGORIES
     ]
     return [
         ["create", "bare client", "operator", "operator to bare"],
-        row("all objects there, p50", _p50, "{:.2f} s".format),
-        row("all objects there, p99", _p99, "{:.2f} s".format),
+        row("all objects exist, p50", _p50, "{:.2f} s".format),
+        row("all objects exist, p99", _p99, "{:.2f} s".format),
         *counts,
-        row("CPU of the client each", lambda r: r.cpu_s / each_s, "{:.0f} ms".format),
-        row("its resident memory", lambda r: r.memory_mib, "{:.0f} MiB".format),
+        row("CPU of the client per PDDeployment", lambda r: r.cpu_s / each_s, "{:.0f} ms".format),
+        row("resident memory of the client", lambda r: r.memory_mib, "{:.0f} MiB".format),
     ]
 
 
@@ -96,12 +97,15 @@ def _rest(result: Result) -> list[list[str]]:
     idle = result.life.idle
     alone = ", ".join(f"{count:.0f} {category}" for category, count in result.probe_calls.items())
     return [
-        ["operator", "seen"],
-        ["calls of a single create on a quiet bed, until settled", alone],
+        ["operator", "measured"],
+        ["calls of a single create on a quiet cluster, until stable", alone],
         ["update of a router's setting, until its Deployment has it", _both(result.life.update)],
         ["delete, until the last pod is gone from the API", _both(result.life.delete)],
-        [f"writes in {IDLE_S} s of idleness, with a resync every 10 s", str(idle.writes)],
-        [f"reads in the same time, of all {result.shape.deployments}", str(idle.reads)],
+        [f"writes in {IDLE_S} s while idle, with a resync every 10 s", str(idle.writes)],
+        [
+            f"reads in the same time, for all {result.shape.deployments} PDDeployments",
+            str(idle.reads),
+        ],
         ["CPU in the same time", f"{idle.cpu_s:.1f} s"],
     ]
 
