@@ -66,7 +66,10 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         ({"ports": {"end": 70_000}}, r"ports\.end"),
         ({"ports": {"start": 3000, "end": 2900}}, r"ports\.end 2900 is below ports\.start 3000"),
         *(
-            ({"ports": {"start": first, "end": last}}, f"ports {first}-{last} touch .* for {whose}")
+            (
+                {"ports": {"start": first, "end": last}},
+                f"ports {first}-{last} overlap .* reserved for {whose}",
+            )
             for first, last, whose in (
                 (2_000, 2_379, "etcd"),
                 (6_443, 6_443, "the API server"),

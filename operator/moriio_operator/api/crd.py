@@ -2,7 +2,7 @@
 
 The models are the only source: `make generate` writes what this gives to `crds/` and the chart,
 and `make check` fails when the files differ. The walk turns pydantic's JSON schema into the subset
-that Kubernetes calls structural, and refuses what has no structural form instead of guessing.
+that Kubernetes calls structural, and rejects what has no structural form instead of guessing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moriio_operator.api.report import PDReport
 from moriio_operator.api.schema import ApiModel, JsonSchema
 from moriio_operator.kube.kinds import Kind
 
-# Words of JSON schema that say nothing to the API server.
+# Keywords of JSON schema that the API server does not use.
 _DROPPED = ("title", "examples", "deprecated", "readOnly", "$defs", "additionalProperties")
 _KEPT = frozenset(
     {
@@ -104,14 +104,14 @@ _LABEL = names.LABEL_DEPLOYMENT.replace(".", r"\.")
 
 @dataclass(frozen=True, slots=True)
 class CustomResource:
-    """A kind of ours: its model, and how kubectl shows it."""
+    """One of our kinds: its model, and how kubectl shows it."""
 
     kind: Kind
     model: type[ApiModel]
     short_name: str
     categories: tuple[str, ...]
     columns: tuple[JsonSchema, ...]
-    # Whether the status is written apart from all else.
+    # Whether it has a status subresource.
     has_status: bool
 
     @property
@@ -131,12 +131,12 @@ DEPLOYMENT = CustomResource(
     "pdd",
     ("all", "moriio"),
     (
-        _column("Ready", _READY, "Whether a request would be served now."),
+        _column("Ready", _READY, "Whether requests are served now."),
         _column("Mode", ".spec.connector.mode", "Which side moves the KV cache."),
         _column("Prefill", ".status.summary.prefill", "Ready and desired prefill engines."),
         _column("Decode", ".status.summary.decode", "Ready and desired decode engines."),
-        _column("Age", _CREATED, "Time since its creation.", "date"),
-        _column("Reason", ".status.summary.reason", "Why it is not ready."),
+        _column("Age", _CREATED, "Time since creation.", "date"),
+        _column("Reason", ".status.summary.reason", "Why the deployment is not ready."),
     ),
     has_status=True,
 )
@@ -144,16 +144,16 @@ REPORT = CustomResource(
     PDREPORT,
     PDReport,
     "pdr",
-    # Not among `all`: nobody but the operator reads it every day.
+    # Not in `all`: usually only the operator reads it.
     ("moriio",),
     (
         _column(
             "Deployment",
             f".metadata.labels['{_LABEL}']",
-            "The PDDeployment that it concerns.",
+            "The PDDeployment that the report is about.",
         ),
-        _column("Renewed", ".renewTime", "Time since it was last written.", "date"),
-        _column("Age", _CREATED, "Time since its creation.", "date"),
+        _column("Renewed", ".renewTime", "Time since the last write.", "date"),
+        _column("Age", _CREATED, "Time since creation.", "date"),
     ),
     has_status=False,
 )

@@ -1,4 +1,4 @@
-"""The `PDDeployment` itself: spec, as a user writes it, with the rules that one object decides."""
+"""The `PDDeployment` itself: its spec, with the rules that one object alone can decide."""
 
 from __future__ import annotations
 
@@ -19,53 +19,54 @@ NAME_RULE = rule(
     f"self.metadata.name.size() <= {names.NAME_MAX_LENGTH} "
     "&& self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
     f"metadata.name must be at most {names.NAME_MAX_LENGTH} characters, begin with a letter and "
-    "hold only a-z, 0-9 and '-', so that the names of its Services and pods fit: rename it",
+    "contain only a-z, 0-9 and '-', so that the names of its Services and pods are valid: choose "
+    "another name",
 )
 ROCE_RULE = rule(
     "self.devices.fabric != 'RoCE' || self.network.mode == 'Host'",
     "spec.devices.fabric: RoCE needs the host's network interfaces, which the pod network does "
-    "not give: set spec.network.mode to Host, or use InfiniBand",
+    "not provide: set spec.network.mode to Host, or use InfiniBand",
     ".devices.fabric",
 )
-# Kubernetes gives every pod of a namespace variables about each Service of it, and a Service `vllm`
-# is VLLM_PORT=tcp://..., which vLLM (0.20 to 0.33, `envs.py`) takes for a number and ends. Ours are
-# told not to take them; the user's own vLLM pods are not.
+
+# Kubernetes gives every pod environment variables for each Service of its namespace. A Service
+# `vllm` becomes VLLM_PORT=tcp://..., which vLLM (0.20 to 0.33, `envs.py`) parses as a number and
+# crashes on. Our pods set enableServiceLinks to false; the user's own vLLM pods may not.
 SERVICE_NAME_RULE = {
     **rule(
-        # One that is there already lives on: refused, not even its status could be written.
+        # An existing object stays valid: if it were refused, not even its status could be written.
         f"oldSelf.hasValue() || !(self.metadata.name in {list(names.VLLM_SERVICES)})",
         "metadata.name must not be one of " + ", ".join(names.VLLM_SERVICES) + ": its Service "
-        "would give every other vLLM pod of the namespace a port variable that vLLM ends of: "
-        "rename it",
+        "would inject a port variable into other vLLM pods in the namespace, which makes vLLM "
+        "exit: choose another name",
     ),
     "optionalOldSelf": True,
 }
 XGMI_RULE = rule(
     "self.connector.backend != 'XGMI' || self.network.mode == 'Host'",
-    "spec.connector.backend: XGMI hands GPU memory from process to process, which needs the host's "
+    "spec.connector.backend: XGMI shares GPU memory between processes, which needs the host's "
     "namespaces: set spec.network.mode to Host, or use RDMA",
     ".connector.backend",
 )
-# Written out: to CEL the two roles are of different types.
+# Written out: in CEL the two roles have different types.
 _DENSE_ROLES = " && ".join(f"self.{role}.parallelism.dataLocal == 1" for role in ROLES)
 DENSE_RULE = rule(
     "(self.model.config.?architecture.orValue('') != 'Dense' "
     "&& self.model.?facts.architecture.orValue('') != 'Dense') || "
     f"({_DENSE_ROLES})",
-    "parallelism.dataLocal: must be 1 for a dense model, since vLLM makes every rank the first of "
-    "one and all bind the same ports: use spec.prefill.replicas and spec.decode.replicas",
+    "parallelism.dataLocal: must be 1 for a dense model, since vLLM starts every rank of one as "
+    "rank 0, so all ranks bind the same ports: use spec.prefill.replicas and spec.decode.replicas",
 )
-
-
 TOKEN_RULE = rule(
-    # Written out: to CEL the two roles are of different types, and no list may hold both.
+    # Written out: in CEL the two roles have different types, and no list may hold both.
     "!has(self.model.tokenSecretKeyRef) || !("
     + " || ".join(
         f"has(self.{role}.env) && self.{role}.env.exists(e, e.name == '{names.HUB_TOKEN}')"
         for role in ROLES
     )
     + ")",
-    f"env must not hold {names.HUB_TOKEN} beside spec.model.tokenSecretKeyRef: remove one of them",
+    f"env must not hold {names.HUB_TOKEN} in addition to spec.model.tokenSecretKeyRef: remove one "
+    "of them",
     ".model.tokenSecretKeyRef",
 )
 
@@ -99,7 +100,7 @@ class Devices(ApiModel):
     profile: Profile = Field(
         default=Profile.PRIVILEGED,
         description="Privileged: the container is privileged and sees all devices of its node; "
-        "the namespace must be among the chart value policy.privilegedNamespaces.",
+        "the chart value policy.privilegedNamespaces must contain the namespace.",
     )
     fabric: Fabric = Field(
         description="InfiniBand works on the pod network; RoCE needs the host network."
@@ -107,7 +108,7 @@ class Devices(ApiModel):
 
 
 class Router(ApiModel):
-    """The vllm-router pods, which clients talk to."""
+    """The vllm-router pods, which receive the requests of clients."""
 
     replicas: int = Field(default=1, ge=1, le=64, description="Number of router pods.")
     image: Text1024 = Field(
@@ -118,8 +119,8 @@ class Router(ApiModel):
     )
     request_timeout_seconds: Seconds = Field(
         default=1800,
-        description="Longest time of a request with its whole stream. In Write mode it is also "
-        "how long a client waits when its prefill engine dies.",
+        description="Maximum duration of a request, including its whole stream. In Write mode it "
+        "is also how long a client waits when its prefill engine dies.",
     )
     resources: Resources | None = Field(
         default=None, description="Requests and limits of the router container."
@@ -131,24 +132,26 @@ class Rollout(ApiModel):
 
     drain_timeout_seconds: Seconds = Field(
         default=60,
-        description="How long a stopping engine may take to finish its requests "
+        description="How long a terminating engine may take to finish its requests "
         "(--shutdown-timeout).",
     )
 
 
 class Spec(ApiModel):
-    """The wish: one model, served by prefill and decode engines behind routers."""
+    """The desired state: one model, served by prefill and decode engines behind routers."""
 
     model_config = with_rules(ROCE_RULE, XGMI_RULE, DENSE_RULE, TOKEN_RULE)
 
     model: Model = Field(description="The model that all engines serve.")
-    engine: Engine = Field(description="The container image of prefill and decode alike.")
+    engine: Engine = Field(description="The container image of both prefill and decode.")
     connector: Connector = Field(description="Settings of vLLM's MoRIIOConnector.")
     prefill: EngineRole = Field(description="Engines that compute the KV cache of a prompt.")
     decode: EngineRole = Field(description="Engines that produce the tokens.")
     devices: Devices = Field(description="How engines reach GPUs and the RDMA fabric.")
-    router: Router = Field(description="The vllm-router pods, which clients talk to.")
-    network: Network = Field(description="The network that engines talk over.")
+    router: Router = Field(
+        description="The vllm-router pods, which receive the requests of clients."
+    )
+    network: Network = Field(description="The network of the engines and their ports.")
     rollout: Rollout = Field(default=Rollout(), description="How engines are stopped and replaced.")
 
     def role(self, role: Role) -> EngineRole:
@@ -161,16 +164,16 @@ class PDDeployment(ApiModel):
 
     model_config = with_rules(NAME_RULE, SERVICE_NAME_RULE)
 
-    spec: Spec = Field(description="What the user wishes for.")
+    spec: Spec = Field(description="The desired state.")
     status: Status | None = Field(
-        default=None, description="What the operator observed. Written by the operator alone."
+        default=None, description="The observed state, written by the operator only."
     )
 
 
 class Owner(ApiModel):
-    """A PDDeployment with its identity: what planners and builders take.
+    """A PDDeployment with its identity: the input of planners and builders.
 
-    `metadata` stays out of the schema (the API server owns it), so it is carried beside the spec.
+    `metadata` is not in the schema (the API server owns it), so its fields are next to the spec.
     """
 
     name: str
@@ -181,7 +184,7 @@ class Owner(ApiModel):
 
     @property
     def key(self) -> str:
-        """Namespace and name, as logs tell them."""
+        """Namespace and name, as written in logs."""
         return f"{self.namespace}/{self.name}"
 
     @classmethod

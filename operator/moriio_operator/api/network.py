@@ -1,4 +1,4 @@
-"""Models of the network that engines talk over, and of the ports that they take on it."""
+"""Models of the network of the engines, and of their ports on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from moriio_operator.api.schema import ApiModel, rule, with_rules
 
-# Ports that others take on a node, lowest first: first, last, whose they are.
+# Ports of a node that are reserved for other components, lowest first: first, last, whose.
 # Sources: the ports of Kubernetes' components and its default NodePort range (kubernetes.io, Ports
 # and Protocols), ip_local_port_range of the Linux kernel, Antrea's NodePortLocal.
 RESERVED_PORTS = (
@@ -35,20 +35,20 @@ ORDER_RULE = rule(
 )
 RESERVED_RULE = rule(
     _FREE,
-    f"spec.network.portRange: must not touch ports that a node needs for others: {_TAKEN}; use "
+    f"spec.network.portRange: must not overlap ports reserved for other components: {_TAKEN}; use "
     "ports within 20000-29999",
 )
 
 
 class NetworkMode(StrEnum):
-    """The network that engine pods live in."""
+    """The network that engine pods use."""
 
     HOST = "Host"
     POD = "Pod"
 
 
 class Ports(ApiModel):
-    """A range of ports, both ends included."""
+    """A range of ports, including both ends."""
 
     model_config = with_rules(ORDER_RULE, RESERVED_RULE)
 
@@ -57,15 +57,15 @@ class Ports(ApiModel):
 
 
 class Network(ApiModel):
-    """The network that engines talk over."""
+    """The network of the engines and their ports."""
 
     mode: NetworkMode = Field(
-        description="Pod: the cluster's pod network. Host: the node's own, which RoCE needs; the "
-        "namespace must be among the chart value policy.hostNetworkNamespaces."
+        description="Pod: the cluster's pod network. Host: the node's network, which RoCE needs; "
+        "the chart value policy.hostNetworkNamespaces must contain the namespace."
     )
     port_range: Ports | None = Field(
         default=None,
-        description="Ports that this deployment's engines may take: a part of the operator's own "
-        "range (chart value ports), and all of it when left out. A change concerns the engines "
-        "that come after it.",
+        description="Ports that this deployment's engines may use: a part of the operator's range "
+        "(chart value ports). Defaults to all of it. A change applies to engines that are created "
+        "later.",
     )

@@ -1,7 +1,7 @@
-"""What the operator sets itself on an engine, and a user therefore may not: flags and variables.
+"""Flags and environment variables that the operator sets on an engine, and a user may not.
 
-A second value would not override ours, it would make prefill, decode, Service and registrar
-disagree, and vLLM answers such disagreement with a hang rather than an error.
+A second value would not override the operator's: prefill, decode, Service and registrar would
+disagree, and vLLM then hangs instead of reporting an error.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from moriio_operator.api.schema import JsonSchema, rule
 
-# Flags, and what to do instead. vLLM's parser takes `_` for `-`, `--flag=value`,
-# `--flag.key value`, and any unambiguous beginning of a flag: the rule covers each.
+# Flags, and what to do instead. vLLM's parser accepts `_` for `-`, `--flag=value`,
+# `--flag.key value`, and any unambiguous prefix of a flag: the rule covers each.
 OWNED_FLAGS = {
-    # The router and the probes would be refused without a word in the status.
+    # The engine would refuse the router and the probes, and the status would not say why.
     "--api-key": "use spec.engine.apiKeySecretKeyRef",
-    # A file of arguments, which may hold any of the others.
+    # A file of arguments, which may contain any of the others.
     "--config": "write its arguments into args",
     "--data-parallel-external-lb": "use parallelism.dataLocal; an engine is one pod",
     "--data-parallel-hybrid-lb": "use parallelism.dataLocal; an engine is one pod",
@@ -47,7 +47,7 @@ OWNED_FLAGS = {
     "--ssl-certfile": "remove it; routers and probes speak plain HTTP",
     "--ssl-keyfile": "remove it; routers and probes speak plain HTTP",
     "--tensor-parallel-size": "use parallelism.tensor",
-    # A Unix socket in place of the port.
+    # A Unix socket instead of the port.
     "--uds": "remove it; routers and probes come from outside of the pod",
 }
 
@@ -55,7 +55,7 @@ OWNED_ENVIRONMENT = (
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
     "POD_IP",
-    # Set beside HIP_VISIBLE_DEVICES it filters twice, and devices are lost without a word.
+    # Together with HIP_VISIBLE_DEVICES it filters twice, and devices are silently lost.
     "ROCR_VISIBLE_DEVICES",
     "VLLM_API_KEY",
     "VLLM_HOST_IP",
@@ -69,7 +69,7 @@ def is_owned_flag(argument: str) -> bool:
     name = argument.replace("_", "-").split("=", 1)[0].split(".", 1)[0]
     if name.startswith("--"):
         return len(name) > len("--") and any(flag.startswith(name) for flag in OWNED_FLAGS)
-    # Short forms are not taken at all: `-n2` and `-tp` cannot be told apart from values by a rule.
+    # Short forms are never accepted: a rule cannot distinguish `-n2` and `-tp` from values.
     return len(name) > 1 and name[0] == "-" and name[1].isalpha()
 
 
@@ -87,9 +87,9 @@ FLAGS_RULE: JsonSchema = {
         f"{_NAMES}.all(n, !({_OWNED}))",
         "args must not hold a flag that the operator sets ("
         + ", ".join(OWNED_FLAGS)
-        + "): remove it; ports, parallelism, model and connector have fields of their own",
+        + "): remove it; use the fields for ports, parallelism, model and connector",
     ),
-    # The first one, and what to use instead of it.
+    # The first such flag, and what to use instead.
     "messageExpression": f"{_NAMES}.filter(n, {_OWNED})"
     f".map(n, {_cel_list(OWNED_FLAGS)}.filter(f, f.startsWith(n))[0])"
     ".map(f, 'args must not hold ' + f + ', which the operator sets: ' + "
@@ -98,7 +98,7 @@ FLAGS_RULE: JsonSchema = {
 
 SHORT_FLAGS_RULE: JsonSchema = rule(
     "self.all(a, !a.matches('^-[A-Za-z]'))",
-    "args must hold the long forms of flags, such as --quantization for -q: write it out",
+    "args must use the long forms of flags, such as --quantization for -q: write them out",
 )
 
 ENVIRONMENT_RULE: JsonSchema = rule(
@@ -107,6 +107,6 @@ ENVIRONMENT_RULE: JsonSchema = rule(
     + ") && !e.name.startsWith('VLLM_MORIIO_'))",
     "env must not hold a variable that the operator sets ("
     + ", ".join(OWNED_ENVIRONMENT)
-    + ", VLLM_MORIIO_*, which vLLM ignores since 0.23): remove it; devices and connector have "
-    "fields of their own",
+    + ", VLLM_MORIIO_*, which vLLM ignores since 0.23): remove it; use the fields for devices and "
+    "connector",
 )

@@ -40,7 +40,7 @@ class Ports(_Settings):
         for first, last, whose in RESERVED_PORTS:
             if self.start <= last and first <= self.end:
                 raise ValueError(
-                    f"ports {self.start}-{self.end} touch {first}-{last}, which a node needs for "
+                    f"ports {self.start}-{self.end} overlap {first}-{last}, which is reserved for "
                     f"{whose}: use ports within {DEFAULT_START}-{DEFAULT_END}"
                 )
         return self

@@ -76,15 +76,15 @@ def flag(name: str) -> str:
     return f"args must not hold {name}, which the operator sets: {OWNED_FLAGS[name]}"
 
 
-SHORT = "args must hold the long forms of flags, such as --quantization for -q: write it out"
+SHORT = "args must use the long forms of flags, such as --quantization for -q: write them out"
 VARIABLES = (
     f"env must not hold a variable that the operator sets ({', '.join(OWNED_ENVIRONMENT)}, "
-    "VLLM_MORIIO_*, which vLLM ignores since 0.23): remove it; devices and connector have "
-    "fields of their own"
+    "VLLM_MORIIO_*, which vLLM ignores since 0.23): remove it; use the fields for devices and "
+    "connector"
 )
 NAME = (
-    "metadata.name must be at most 40 characters, begin with a letter and hold only a-z, 0-9 and "
-    "'-', so that the names of its Services and pods fit: rename it"
+    "metadata.name must be at most 40 characters, begin with a letter and contain only a-z, 0-9 "
+    "and '-', so that the names of its Services and pods are valid: choose another name"
 )
 
 
@@ -111,7 +111,7 @@ AT_APPLY: list[tuple[str, Any, str, Any]] = [
         "spec.devices.fabric",
         "RoCE",
         "spec.devices.fabric: RoCE needs the host's network interfaces, which the pod network "
-        "does not give: set spec.network.mode to Host, or use InfiniBand",
+        "does not provide: set spec.network.mode to Host, or use InfiniBand",
         "InfiniBand",
     ),
     (
@@ -213,13 +213,13 @@ AT_APPLY: list[tuple[str, Any, str, Any]] = [
     (
         "spec.connector.backend",
         "XGMI",
-        "spec.connector.backend: XGMI hands GPU memory from process to process, which needs the "
-        "host's namespaces: set spec.network.mode to Host, or use RDMA",
+        "spec.connector.backend: XGMI shares GPU memory between processes, which needs the host's "
+        "namespaces: set spec.network.mode to Host, or use RDMA",
         "RDMA",
     ),
     ("spec.network.portRange", range_of(25_001, 25_000), "start must not be larger", None),
     *(
-        ("spec.network.portRange", range_of(*ports), "must not touch ports that a node needs", None)
+        ("spec.network.portRange", range_of(*ports), "must not overlap ports reserved for", None)
         for ports in ((2_000, 2_379), (10_259, 20_000), (29_999, 30_000), (60_999, 65_000))
     ),
     (
@@ -315,8 +315,9 @@ def test_a_dense_model_has_no_data_parallel_ranks(
     assert create_dry(operator, manifest) == ""
     manifest["spec"][role]["parallelism"] = {"dataLocal": 2}
     assert (
-        "parallelism.dataLocal: must be 1 for a dense model, since vLLM makes every rank the first "
-        "of one and all bind the same ports: use spec.prefill.replicas and spec.decode.replicas"
+        "parallelism.dataLocal: must be 1 for a dense model, since vLLM starts every rank of one "
+        "as rank 0, so all ranks bind the same ports: use spec.prefill.replicas and "
+        "spec.decode.replicas"
     ) in create_dry(operator, manifest)
     manifest["spec"]["model"]["config"] = {"architecture": "MoE"}
     assert create_dry(operator, manifest) == ""
@@ -331,8 +332,8 @@ def test_the_hubs_token_is_not_given_twice(operator: Bed, namespace_of_this_modu
         twice = copy.deepcopy(manifest)
         twice["spec"][role]["env"] = [{"name": "HF_TOKEN", "value": "x"}]
         assert (
-            "spec.model.tokenSecretKeyRef: Invalid value: env must not hold HF_TOKEN beside "
-            "spec.model.tokenSecretKeyRef: remove one of them"
+            "spec.model.tokenSecretKeyRef: Invalid value: env must not hold HF_TOKEN in addition "
+            "to spec.model.tokenSecretKeyRef: remove one of them"
         ) in create_dry(operator, twice).replace('"object": ', "").replace('"null": ', "")
 
 

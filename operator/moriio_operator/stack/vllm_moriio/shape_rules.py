@@ -70,8 +70,8 @@ def experts(case: Case) -> Iterator[Problem]:
         if parallelism.data_local > 1:
             text = (
                 f"{parallelism.data_local} must be 1 for a dense model ({CONFIG}.architecture), "
-                "since vLLM makes every rank the first of one and all bind the same ports: use "
-                f"spec.{role}.replicas"
+                "since vLLM starts every rank of one as rank 0, so all ranks bind the same ports: "
+                f"use spec.{role}.replicas"
             )
             yield problem(f"{path}.dataLocal", text)
         if parallelism.expert is Expert.ENABLED:
