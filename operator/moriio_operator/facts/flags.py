@@ -54,7 +54,7 @@ _ENGINE = "EngineArgs.add_cli_args"
 RENDERED: tuple[Flag, ...] = (
     Flag("--served-model-name", "spec.model.servedName", _ENGINE),
     Flag("--host", "every address of the pod", "FrontendArgs (cli_args.py)"),
-    Flag("--port", "the engine's block of ports", "FrontendArgs (cli_args.py)"),
+    Flag("--port", "the engine's port block", "FrontendArgs (cli_args.py)"),
     Flag("--tensor-parallel-size", "spec.<role>.parallelism.tensor", _ENGINE),
     Flag("--data-parallel-size", "spec.<role>.parallelism.dataLocal, if above 1", _ENGINE),
     Flag("--enable-expert-parallel", "spec.<role>.parallelism.expert", _ENGINE),

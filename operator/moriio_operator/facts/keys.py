@@ -66,7 +66,7 @@ KEYS: tuple[ConnectorKey, ...] = (
         optional_since=Version(0, 28), only_if_demanded=True,
     ),
     ConnectorKey(
-        "proxy_ping_port", OLDEST, "0", "0: of no meaning without proxy_ip",
+        "proxy_ping_port", OLDEST, "0", "0: ignored without proxy_ip",
         "MoRIIOConfig.from_vllm_config",
         optional_since=Version(0, 28), only_if_demanded=True,
     ),
@@ -75,15 +75,15 @@ KEYS: tuple[ConnectorKey, ...] = (
         "the pod's address", "moriio_common.resolve_host_ip (0.24.0); vllm.utils.get_ip before",
     ),
     ConnectorKey(
-        "http_port", OLDEST, "", "the engine's block of ports",
+        "http_port", OLDEST, "", "the engine's port block",
         "MoRIIOConfig.from_vllm_config", optional_since=None,
     ),
     ConnectorKey(
-        "handshake_port", OLDEST, "6301", "the engine's block of ports",
+        "handshake_port", OLDEST, "6301", "the engine's port block",
         "MoRIIOConnector._set_port_defaults",
     ),
     ConnectorKey(
-        "notify_port", OLDEST, "61005", "the engine's block of ports",
+        "notify_port", OLDEST, "61005", "the engine's port block",
         "MoRIIOConnector._set_port_defaults",
     ),
     ConnectorKey(

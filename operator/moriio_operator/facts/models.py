@@ -92,7 +92,7 @@ PREFIX_CACHING: tuple[RoleRule, ...] = (
     RoleRule(
         Role.DECODE, Mode.READ, Version(0, 31),
         "decode pairs the blocks that it lacks with the wrong ones of prefill",
-        "update_state_after_alloc (0.20.0 to 0.30.0; mended by _align_read_blocks in 0.31.0), "
+        "update_state_after_alloc (0.20.0 to 0.30.0; fixed by _align_read_blocks in 0.31.0), "
         "vllm-project/vllm#48471",
     ),
 )  # fmt: skip

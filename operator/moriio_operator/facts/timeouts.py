@@ -32,7 +32,7 @@ TIMEOUTS: tuple[Timeout, ...] = (
     ),
     Timeout(
         "defer_timeout", "vLLM", 60, "spec.connector.deferTimeoutSeconds",
-        "how long prefill keeps blocks that no decode fetched or asked for",
+        "how long prefill keeps KV blocks that decode has neither fetched nor requested",
         "MoRIIOConstants.DEFAULT_DEFER_TIMEOUT", Version(0, 23),
     ),
     Timeout(
@@ -42,32 +42,32 @@ TIMEOUTS: tuple[Timeout, ...] = (
     ),
     Timeout(
         "PING_INTERVAL", "vLLM", 3, None,
-        "between two of vLLM's own registrations, which are off here",
+        "interval of vLLM's own registrations, which the operator leaves off",
         "MoRIIOConstants.PING_INTERVAL",
     ),
     Timeout(
         "--shutdown-timeout", "vLLM", 0, "spec.rollout.drainTimeoutSeconds",
-        "how long an engine that was told to stop may finish its requests",
+        "how long a terminating engine may take to finish its requests",
         "vllm/config/vllm.py, VllmConfig.shutdown_timeout",
     ),
     Timeout(
         "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS", "vLLM", 300, "spec.<role>.env",
-        "how long one step of the model may take before the engine ends",
+        "how long one step of the model may take before the engine exits",
         "vllm/envs.py",
     ),
     Timeout(
         "VLLM_ENGINE_READY_TIMEOUT_S", "vLLM", 600, "spec.<role>.env",
-        "how long the API server waits for its engine at start",
+        "how long the API server waits for its engine to start",
         "vllm/envs.py",
     ),
     Timeout(
         "engine memory", "vllm-router", 5, None,
-        "after the last registration of an engine, until the router forgets it",
+        "how long the router keeps an engine after its last registration",
         "vllm-router 0.1.17, measured: 4 to 5 whole seconds",
     ),
     Timeout(
         "--request-timeout-secs", "vllm-router", 1800, "spec.router.requestTimeoutSeconds",
-        "longest time of a request with its whole stream",
+        "maximum duration of a request, including its whole stream",
         "vllm-router 0.1.17, --help",
     ),
 )  # fmt: skip

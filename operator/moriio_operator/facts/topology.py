@@ -102,7 +102,7 @@ DEFECTS: tuple[Defect, ...] = (
         "every prefill rank writes into the first decode rank",
         "use Read, tensor 1, or vLLM 0.27 or newer",
         "MoRIIOConnectorMetadata.add_new_req reads tp_size, which a router does not send to "
-        "prefill, instead of remote_tp_size (0.25.1, 0.26.0; mended in 0.27.0)",
+        "prefill, instead of remote_tp_size (0.25.1, 0.26.0; fixed in 0.27.0)",
         tensor=2,
     ),
     Defect(
