@@ -148,18 +148,18 @@ def test_without_networks_the_api_server_may_be_anywhere(render: Render) -> None
     assert egress.keys() == {"ports"}
 
 
-def test_the_trial_is_a_test_and_runs_the_operators_image(render: Render) -> None:
+def test_the_test_pod_is_a_hook_and_runs_the_operators_image(render: Render) -> None:
     objects = render(values_file("mirror.yaml"))
     pod = one(objects, "Pod")
     (container,) = pod["spec"]["containers"]
 
     assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
-    assert container["args"] == ["trial"]
+    assert container["args"] == ["install-check"]
     assert container["image"] == container_of(objects)["image"]
     assert pod["spec"]["imagePullSecrets"] == pod_of(objects)["spec"]["imagePullSecrets"]
 
 
-def test_the_trial_runs_where_the_operator_may(render: Render) -> None:
+def test_the_test_pod_runs_where_the_operator_may(render: Render) -> None:
     objects = render(values_file("everything.yaml"))
 
     for key in ("nodeSelector", "tolerations", "affinity", "priorityClassName"):
@@ -167,14 +167,14 @@ def test_the_trial_runs_where_the_operator_may(render: Render) -> None:
 
 
 @pytest.mark.parametrize("options", [(), *((values_file(name),) for name in SETS)])
-def test_no_selector_of_the_operators_takes_the_trial_for_its_pod(
+def test_no_selector_of_the_operators_matches_the_test_pod(
     render: Render, options: tuple[str, ...]
 ) -> None:
     objects = render(*options)
-    trial = one(objects, "Pod")["metadata"]["labels"]
+    labels = one(objects, "Pod")["metadata"]["labels"]
 
     for selector in selectors_of(objects):
-        assert not selector.items() <= trial.items()
+        assert not selector.items() <= labels.items()
 
 
 @pytest.mark.parametrize("options", [(), *((values_file(name),) for name in SETS)])

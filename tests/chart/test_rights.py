@@ -1,4 +1,4 @@
-"""Rights that the chart gives: to the operator, its registrars, its trial, and to users."""
+"""Permissions that the chart grants: to the operator, its registrars, its test pod, and users."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_users_get_no_right_when_told(render: Render) -> None:
     }
 
 
-def test_the_trial_may_create_a_pddeployment_and_nothing_else(render: Render) -> None:
+def test_the_test_pod_may_create_a_pddeployment_and_nothing_else(render: Render) -> None:
     objects = render()
     pod = one(objects, "Pod")
     (binding,) = bound_to(objects, pod["spec"]["serviceAccountName"])

@@ -98,13 +98,13 @@ def test_the_table_has_a_row_for_every_value_in_the_order_of_the_file() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "| `replicas` | integer, 1 to 9 | `1` | Pods of the operator: one of them leads",
-        '| `logLevel` | debug, info, warning, error | `"info"` | The least severe',
-        "| `policy.maxGpus` | integer or null | `null` | GPUs",
-        "| `policy.imagePrefixes` | list of strings | `[]` | What the images",
+        "| `replicas` | integer, 1 to 9 | `1` | Number of operator pods. One leads",
+        '| `logLevel` | debug, info, warning, error | `"info"` | Minimum severity',
+        "| `policy.maxGpus` | integer or null | `null` | Maximum number of GPUs",
+        "| `policy.imagePrefixes` | list of strings | `[]` | Allowed prefixes of the images",
         "| `networkPolicy.apiServer.ports` | list of integers | `[443, 6443]` | Its ports",
         "| `nodeSelector` | map | `{}` | Node labels",
-        "| `affinity` | object | `{}` | Affinity rules",
+        "| `affinity` | object | `{}` | Affinity of the operator",
         "| **crds** |  |  | The CustomResourceDefinitions. |",
     ],
 )

@@ -1,4 +1,4 @@
-"""The trial of an installation: what it asks, and what each answer makes it say."""
+"""The check of an installation: what it requests, and what it prints for each answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_it_stores_nothing_and_lets_the_server_check_everything() -> None:
 def test_what_it_asks_for_is_a_pddeployment() -> None:
     made: Json = install_check.manifest("moriio-system")
     assert Spec.model_validate(made["spec"]).model.name == "org/model"
-    assert "name" not in made["metadata"], "a user's object of that name would fail the trial"
+    assert "name" not in made["metadata"], "a user's object of that name would fail the check"
 
 
 async def test_a_server_that_takes_it_is_a_success(capsys: pytest.CaptureFixture[str]) -> None:

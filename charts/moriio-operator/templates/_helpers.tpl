@@ -10,7 +10,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Kind of the roles of the operator and of the registrars: cluster-wide, or one a namespace. */}}
+{{/* Kind of the roles of the operator and of the registrars: cluster-wide, or one per namespace. */}}
 {{- define "moriio-operator.roleKind" -}}
 {{- ternary "Role" "ClusterRole" (not (empty .Values.namespaces)) -}}
 {{- end -}}
@@ -20,7 +20,7 @@
 {{- include "moriio-operator.fullname" . }}-registrar
 {{- end -}}
 
-{{/* The image: of the operator's pod, and of the registrars in router pods. */}}
+{{/* The image of the operator's pod and of the registrars in router pods. */}}
 {{- define "moriio-operator.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
@@ -29,14 +29,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels that find the operator's pod; a Deployment's selector never changes, so neither may these. */}}
+{{/* Labels that select the operator's pod. A Deployment's selector is immutable, so these must not change. */}}
 {{- define "moriio-operator.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
-{{/* Labels of every object. The chart's own win over a user's, or selectors would miss their pod. */}}
+{{/* Labels of every object. The chart's own take precedence over a user's, or selectors would miss their pod. */}}
 {{- define "moriio-operator.labels" -}}
 {{- $own := include "moriio-operator.selectorLabels" . | fromYaml -}}
 {{- $version := .Chart.AppVersion | trunc 63 -}}
@@ -45,12 +45,12 @@ app.kubernetes.io/component: operator
 {{- toYaml (merge $own $about .Values.commonLabels) -}}
 {{- end -}}
 
-{{/* Labels of what `helm test` is made of: no selector of the operator's may find its pod. */}}
-{{- define "moriio-operator.trialLabels" -}}
-{{- toYaml (merge (dict "app.kubernetes.io/component" "trial") (include "moriio-operator.labels" . | fromYaml)) -}}
+{{/* Labels of the objects of `helm test`: no selector of the operator's may match its pod. */}}
+{{- define "moriio-operator.testLabels" -}}
+{{- toYaml (merge (dict "app.kubernetes.io/component" "test") (include "moriio-operator.labels" . | fromYaml)) -}}
 {{- end -}}
 
-{{/* A pod's and its container's part of the Pod Security Standard `restricted`. */}}
+{{/* The security contexts of a pod and its container that the Pod Security Standard `restricted` requires. */}}
 {{- define "moriio-operator.podSecurity" -}}
 runAsNonRoot: true
 seccompProfile:
@@ -63,7 +63,7 @@ capabilities:
   drop: ["ALL"]
 {{- end -}}
 
-{{/* Where pods of the chart may run, and how they get there. */}}
+{{/* Scheduling and image pull settings of the chart's pods. */}}
 {{- define "moriio-operator.placement" -}}
 {{- $placement := dict -}}
 {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}

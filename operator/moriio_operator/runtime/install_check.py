@@ -28,10 +28,10 @@ _PAUSE_S = 2.0
 
 
 def run(environment: Mapping[str, str]) -> int:
-    """Make the trial in this pod's namespace, say how it went, and give the exit code."""
+    """Check this pod's namespace, print the result, and give the exit code."""
     namespace = environment.get("POD_NAMESPACE")
     if not namespace:
-        return _say("POD_NAMESPACE is not set: the trial runs in a pod, by `helm test`", 2)
+        return _say("POD_NAMESPACE is not set: the check runs in a pod, by `helm test`", 2)
     return asyncio.run(_connect_and_try(environment.get("KUBECONFIG"), namespace))
 
 
@@ -70,15 +70,15 @@ def manifest(namespace: str) -> Object:
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
         # A user's object of any name is in nobody's way.
-        "metadata": {"generateName": "trial-", "namespace": namespace},
+        "metadata": {"generateName": "install-check-", "namespace": namespace},
         "spec": {
             "model": {"name": "org/model", "servedName": "model"},
-            "engine": {"image": "engine:trial"},
+            "engine": {"image": "engine:install-check"},
             "connector": {"mode": "Read"},
             "prefill": {},
             "decode": {},
             "devices": {"fabric": "InfiniBand"},
-            "router": {"image": "router:trial"},
+            "router": {"image": "router:install-check"},
             "network": {"mode": "Pod"},
         },
     }

@@ -54,10 +54,10 @@ def _parser() -> argparse.ArgumentParser:
     preflight.add_argument("--port", type=int, action="append", required=True, help="one to try")
     preflight.set_defaults(run=_preflight)
 
-    attempt = commands.add_parser(
-        "trial", help="ask the API server whether it takes a PDDeployment"
+    check = commands.add_parser(
+        "install-check", help="check that the API server accepts a PDDeployment"
     )
-    attempt.set_defaults(run=_trial)
+    check.set_defaults(run=_install_check)
     return parser
 
 
@@ -111,7 +111,7 @@ def _preflight(arguments: argparse.Namespace) -> int:
     return preflight.run(arguments.port)
 
 
-def _trial(_: argparse.Namespace) -> int:
+def _install_check(_: argparse.Namespace) -> int:
     from moriio_operator.runtime import install_check  # noqa: PLC0415
 
     return install_check.run(os.environ)

@@ -165,7 +165,7 @@ def test_helm_test_fails_and_says_why_when_admission_refuses(release: Bed) -> No
         )
         with pytest.raises(BedError):
             try_out(release)
-        said = release.kubectl("-n", RELEASE_NAMESPACE, "logs", f"{NAME}-trial")
+        said = release.kubectl("-n", RELEASE_NAMESPACE, "logs", f"{NAME}-test")
     finally:
         release.kubectl("delete", "-f", "-", input=policy)
 
@@ -174,7 +174,7 @@ def test_helm_test_fails_and_says_why_when_admission_refuses(release: Bed) -> No
 
 
 def attempt(bed: Bed) -> str:
-    """Create the trial's PDDeployment by dry-run as the admin; give the refusal, or nothing."""
+    """Create the check's PDDeployment by dry-run as the admin; give the refusal, or nothing."""
     asked = json.dumps(manifest(RELEASE_NAMESPACE))
     try:
         bed.kubectl("create", "--dry-run=server", "-f", "-", input=asked)
