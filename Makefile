@@ -1,4 +1,4 @@
-# The project's commands. `make help` lists them; README.md tells when to use which.
+# The project's commands. `make help` lists them; README.md says when to use which.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -7,23 +7,23 @@ MAKEFLAGS += --no-print-directory
 export MORIIO_CACHE ?= $(HOME)/.cache/moriio-operator
 export PYTHONPATH := $(CURDIR)/tests:$(CURDIR)/operator
 export PYTHONDONTWRITEBYTECODE := 1
-# Where iptables and its like are; not on every root's PATH.
+# Where iptables and similar commands are; not in every root's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
 
 REQUIREMENTS := operator/requirements
-# The environment's folder is named by what defines it, so a changed lock makes a new one.
+# The environment's folder is named after a hash of its locks, so a changed lock creates a new one.
 DEV := $(MORIIO_CACHE)/dev-$(shell cat $(REQUIREMENTS)/bootstrap.lock $(REQUIREMENTS)/dev.lock | sha256sum | cut -c1-12)
 BIN := $(DEV)/bin
 CONFIG := operator/pyproject.toml
 PYTEST := $(BIN)/pytest -c $(CONFIG) --rootdir=. -p no:cacheprovider
-# What is ours in Python.
+# Our own Python code.
 SOURCES := operator/moriio_operator tests images
 
 ##@ Try it
 .PHONY: demo demo-down
-demo: env tools ## Bring up a cluster, serve prompts over two nodes, prove that the KV cache crossed
+demo: env tools ## Bring up a cluster, serve prompts over two nodes, prove that the KV cache crossed nodes
 	@$(BIN)/python -m demo up
-demo-down: env ## Take the demo's cluster down
+demo-down: env ## Remove the demo's cluster
 	@$(BIN)/python -m demo down
 
 ##@ Check and test
@@ -44,8 +44,8 @@ imports: env
 fresh: env
 	@$(BIN)/python -m generate --check
 
-# What is pure is measured, and 95 % of its lines is the least that its own tests run. All others run
-# beside it.
+# Coverage is measured for the pure packages: their own tests must run at least 95 % of their lines. All
+# other tests run in parallel.
 PURE := admission api build facts observe plan report stack
 unit: env
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
@@ -66,14 +66,14 @@ test-long: env tools ## What is long by nature: five minutes of churn, ten times
 	@MORIIO_TEST_EXAMPLES=10 MORIIO_TEST_BUDGET_FACTOR=10 $(PYTEST) $(PYTEST_FLAGS) tests/unit
 
 .PHONY: oracle-latest oracle-pin
-oracle-latest: env ## Compare the contract with the newest vLLM that is published; prints what differs
+oracle-latest: env ## Compare the compatibility tables with the newest published vLLM; print the differences
 	@$(BIN)/python -m oracle latest
 
-oracle-pin: env ## Print the line of a release for tests/oracle/sources.lock: make oracle-pin VERSION=0.34.0
+oracle-pin: env ## Print a release's line for tests/oracle/sources.lock: make oracle-pin VERSION=0.34.0
 	@$(BIN)/python -m oracle pin $(VERSION)
 
 .PHONY: bench bench-allocator
-bench: env tools ## Measure the operator beside a bare client; writes docs/performance.md
+bench: env tools ## Measure the operator against a bare client; write docs/performance.md
 	@$(BIN)/python -m bench $(ARGS)
 
 bench-allocator: env ## Measure the port allocator alone: 1,000 engines
@@ -84,19 +84,19 @@ bench-allocator: env ## Measure the port allocator alone: 1,000 engines
 generate: env ## Write the generated files: CRDs, pages on fields, conditions and versions, the chart's README and schema
 	@$(BIN)/python -m generate
 
-bed-up: env tools ## Bring up the test cluster alone
+bed-up: env tools ## Bring up the test cluster only
 	@$(BIN)/python -m bed up
 
 wreckage: env
 	@$(BIN)/python -m bed down --wreckage-only
 
-bed-down: env ## Take the test cluster down, whatever state it is in
+bed-down: env ## Remove the test cluster, whatever state it is in
 	@$(BIN)/python -m bed down
 
-images: env tools ## Build all images, or those that ARGS names, and print where they are
+images: env tools ## Build all images, or those named in ARGS, and print their paths
 	@$(BIN)/python -m bed images $(ARGS)
 
-kubectl: env ## kubectl on the cluster that is up: make kubectl ARGS='get pods -A'
+kubectl: env ## Run kubectl on the running cluster: make kubectl ARGS='get pods -A'
 	@$(BIN)/python -m bed kubectl $(ARGS)
 
 env: $(DEV)/complete
@@ -110,10 +110,10 @@ $(DEV)/complete:
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes -r $(REQUIREMENTS)/dev.lock
 	@touch $@
 
-tools: env ## Install and build what the bed is made of, into the cache
+tools: env ## Install and build the programs of the test cluster, into the cache
 	@$(BIN)/python -m bed tools
 
-lock: env ## Renew the hashed locks of the operator's requirements
+lock: env ## Update the hashed locks of the operator's requirements
 	@cd $(REQUIREMENTS) && for part in bootstrap runtime dev; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
 	    --python-version 3.11 $$part.in -o $$part.lock; done

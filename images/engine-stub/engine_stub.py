@@ -1,7 +1,7 @@
-"""An engine stub: takes `vllm serve` arguments, binds the ports that it is given, answers HTTP.
+"""An engine stub: accepts `vllm serve` arguments, binds the given ports, answers HTTP.
 
-It binds handshake and notify as the connector does, so a clash of ports ends it, and it can be told
-to fail at once: `--stub-exit CODE` with `--stub-last-words TEXT`.
+It binds handshake and notify as the connector does, so it crashes on a port conflict. It can also
+fail at once: `--stub-exit CODE` with `--stub-last-words TEXT`.
 """
 
 import argparse
@@ -14,11 +14,11 @@ import sys
 
 
 def parse() -> argparse.Namespace:
-    """Read what the stub cares about; everything else of vLLM's command line is let pass."""
+    """Read the arguments that the stub uses; all others of vLLM's command line are ignored."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--kv-transfer-config", type=json.loads, default={})
-    # In place of the connector's: one port, as an engine with another connector may have.
+    # Instead of the connector's ports: a single port, as an engine with another connector may have.
     parser.add_argument("--peer-port", type=int)
     parser.add_argument("--tensor-parallel-size", type=int, default=1)
     parser.add_argument("--stub-exit", type=int)
@@ -27,10 +27,10 @@ def parse() -> argparse.Namespace:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Health, a version that is none of vLLM's, and an answer that names the pod."""
+    """Health, a version that is not one of vLLM's, and an answer that names the pod."""
 
     def do_GET(self) -> None:
-        """Answer health checks, and who asks for the version."""
+        """Answer health checks and requests for the version."""
         answers = {"/health": b"{}", "/version": b'{"version": "stub"}'}
         self._answer(200 if self.path in answers else 404, answers.get(self.path, b"{}"))
 
@@ -47,11 +47,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Keep quiet: the log's end is the termination message."""
+        """Log nothing: the end of the log is the termination message."""
 
 
 def bind(first: int, ranks: int) -> list[socket.socket]:
-    """Hold one port a rank, as the connector's listeners do."""
+    """Hold one port per rank, as the connector's listeners do."""
     return [socket.create_server(("0.0.0.0", first + rank)) for rank in range(ranks)]
 
 

@@ -1,6 +1,6 @@
-"""The bed's command line: `python -m bed up`, `down`, `status`, `kubectl ...` and so on.
+"""The command line of the test cluster (the bed): `python -m bed up`, `down`, `status` and so on.
 
-`up` leaves the bed standing when the command ends; `down` removes it, and also what a killed bed
+`up` leaves the bed running when the command ends; `down` removes it, and also what a killed bed
 left behind.
 """
 
@@ -33,7 +33,7 @@ def _tools(_: argparse.Namespace) -> None:
 def _images(options: argparse.Namespace) -> None:
     unknown = set(options.names) - IMAGES.keys()
     if unknown:
-        raise BedError(f"there is no image {min(unknown)!r}: there are {', '.join(IMAGES)}")
+        raise BedError(f"there is no image {min(unknown)!r}; the images are {', '.join(IMAGES)}")
     for name in options.names or IMAGES:
         spec = IMAGES[name]
         print(f"{spec.reference}: {build_image(spec)}")
@@ -79,26 +79,26 @@ def _pass_on(program: str, words: Sequence[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bed", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    tools = commands.add_parser("tools", help="install and build what the bed is made of")
+    tools = commands.add_parser("tools", help="install and build the programs of the bed")
     tools.set_defaults(act=_tools)
-    images = commands.add_parser("images", help="build all images, into archives in the cache")
+    images = commands.add_parser("images", help="build all images as archives in the cache")
     images.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(IMAGES)} (all)")
     images.set_defaults(act=_images)
-    up = commands.add_parser("up", help="bring a cluster up, and leave it standing")
+    up = commands.add_parser("up", help="bring up a cluster, and leave it running")
     up.add_argument("--nodes", type=int, default=2, metavar="N")
     devices = up.add_mutually_exclusive_group()
     devices.add_argument(
-        "--devices-per-node", type=int, default=1, metavar="N", help="GPUs and NICs each (1)"
+        "--devices-per-node", type=int, default=1, metavar="N", help="GPUs and NICs per node (1)"
     )
     devices.add_argument("--no-devices", dest="devices_per_node", action="store_const", const=0)
     up.add_argument("--policy", choices=["kube-router", "none"], default="kube-router")
     up.set_defaults(act=_up)
-    down = commands.add_parser("down", help="remove the cluster and everything of it")
+    down = commands.add_parser("down", help="remove the cluster and everything that belongs to it")
     down.add_argument(
-        "--wreckage-only", action="store_true", help="leave a bed that was brought up to stay"
+        "--wreckage-only", action="store_true", help="keep a bed that was brought up to stay"
     )
     down.set_defaults(act=_down)
-    status = commands.add_parser("status", help="show nodes, pods and where the files are")
+    status = commands.add_parser("status", help="show nodes, pods and the paths of files")
     status.set_defaults(act=_status)
     for program in _PASSED_ON:
         commands.add_parser(program, help=f"run {program} as the cluster's admin")

@@ -44,7 +44,7 @@ def distribution(os_release: dict[str, str]) -> Distribution:
     codename = os_release.get("VERSION_CODENAME", "")
     if os_release.get("ID") not in ("debian", "ubuntu"):
         raise BedError(
-            f"the bed needs a Debian or Ubuntu host; this one says ID={os_release.get('ID')}"
+            f"the bed needs a Debian or Ubuntu host; this one reports ID={os_release.get('ID')}"
         )
     return Distribution("Debian", codename, _DEBIAN_SUITE)
 

@@ -71,17 +71,21 @@ def _download(module: Path, env: Mapping[str, str]) -> None:
     try:
         run(fetch, env=env)
     except BedError as first:
-        progress(f"once more, after: {first}")
+        progress(f"trying again after: {first}")
         run(fetch, env=env)
 
 
 def _refuse_old_go(module: Path) -> None:
     wanted = go_version((module / "go.mod").read_text())
     if shutil.which("go") is None:
-        raise BedError(f"the bed builds its programs with Go, which is not here: install {wanted}")
+        raise BedError(
+            f"the bed builds its programs with Go, which is not installed: install {wanted}"
+        )
     found = run(["go", "env", "GOVERSION"]).strip()
     if _numbers(found) < _numbers(wanted):
-        raise BedError(f"the bed's programs need Go {wanted} or newer; `go` here is {found}")
+        raise BedError(
+            f"the bed's programs need Go {wanted} or newer; the installed `go` is {found}"
+        )
 
 
 def go_version(go_mod: str) -> str:

@@ -42,9 +42,9 @@ class Record:
 class Standing(Enum):
     """What a claim may find."""
 
-    FREE = "nothing is up"
-    WRECKED = "a bed was left by a process that is gone"
-    STAYS = "a bed is up and shall stay"
+    FREE = "no bed is up"
+    WRECKED = "a bed was left behind by a process that is gone"
+    STAYS = "a bed is up and is meant to stay"
 
 
 def standing(record: Record | None, living: list[Member]) -> Standing:
@@ -113,16 +113,16 @@ def refusal(state: Path) -> str:
     """Return the text for whoever wants a bed while one is up that shall stay."""
     record = read_record(state)
     by = f" (brought up by `{record.command}`)" if record else ""
-    return f"a bed is up already at {state}{by}: {_REMEDY}"
+    return f"a bed is already up at {state}{by}: {_REMEDY}"
 
 
 def _held_by(record: Record | None) -> str:
     if record is None:
         return f"another process is bringing a bed up or down right now: wait for it, or {_REMEDY}"
     return (
-        f"a bed is held by process {record.pid} (`{record.command}`), which lives, and one fits on"
-        f" a host: wait for that process or end it, and its bed goes with it; if it does not,"
-        f" {_REMEDY}"
+        f"the bed is held by process {record.pid} (`{record.command}`), which is running, and only"
+        f" one fits on a host: wait for that process or end it, which removes its bed; if it does"
+        f" not, {_REMEDY}"
     )
 
 
@@ -131,7 +131,7 @@ def _refuse_other_beds(state: Path) -> None:
     if others:
         other = min(others)
         raise BedError(
-            f"another bed is up, with the state folder {other}, and one fits on a host:"
+            f"another bed is up, with the state folder {other}, and only one fits on a host:"
             f" run `MORIIO_BED_STATE={other} make bed-down` first"
         )
 

@@ -224,7 +224,7 @@ class Bed(Breakable):
         except BaseException:
             sweep(self._places.state)
             raise
-        progress(f"bed is up in {time.monotonic() - began:.1f} s")
+        progress(f"the bed is up after {time.monotonic() - began:.1f} s")
 
     def _spawn(self, name: str, argv: Any) -> None:
         spawn(self._places.state, name, argv)

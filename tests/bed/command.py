@@ -41,10 +41,10 @@ def run(
     except subprocess.TimeoutExpired as late:
         raise BedError(f"`{shlex.join(words)[:300]}` took over {timeout_s} s") from late
     except FileNotFoundError as absent:
-        raise BedError(f"{absent.filename} is not here: run `make tools`") from absent
+        raise BedError(f"{absent.filename} is missing: run `make tools`") from absent
     if check and done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip())[-_TAIL_CHARS:]
-        raise BedError(f"`{shlex.join(words)[:300]}` ended with code {done.returncode}: {said}")
+        raise BedError(f"`{shlex.join(words)[:300]}` exited with code {done.returncode}: {said}")
     return done.stdout
 
 

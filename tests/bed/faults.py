@@ -1,4 +1,4 @@
-"""What can be broken in a bed, and mended again: nodes, processes, links and the control plane.
+"""What can be broken in a bed, and restored: nodes, processes, links and the control plane.
 
 Nothing that is broken here outlives the bed: cuts are in the nodes' network namespaces, and a
 stopped process can be killed like any other.
@@ -30,7 +30,7 @@ _API_STARTS = "api-server-starts"
 
 
 class Breakable:
-    """The parts of a cluster, with methods that break one and methods that mend it."""
+    """The parts of a cluster, with methods that break one and methods that restore it."""
 
     def __init__(self, config: BedConfig, places: Places) -> None:
         self._config = config
@@ -86,8 +86,8 @@ class Breakable:
     def cut_link(self, node: str, other: str) -> AbstractContextManager[None]:
         """Drop every packet between two nodes and their pods, at once and in both directions.
 
-        Nobody is told: established connections fall silent. Leaving the returned context mends
-        this cut, and `mend_links` mends all.
+        No side is notified: established connections fall silent. Leaving the returned context
+        restores the link, and `restore_links` restores all.
         """
         self._refuse_if_shared()
         if node == other:
@@ -102,8 +102,8 @@ class Breakable:
         self._refuse_if_shared()
         return self._add_cut(Link(self._node(node).address))
 
-    def mend_links(self) -> None:
-        """Mend every cut, also those that another process made."""
+    def restore_links(self) -> None:
+        """Remove every cut, also those that another process made."""
         self._cut.clear()
         self._apply_cuts()
 
@@ -167,14 +167,14 @@ class Breakable:
     def _add_cut(self, link: Link) -> AbstractContextManager[None]:
         self._cut.append(link)
         self._apply_cuts()
-        return self._mended_after(link)
+        return self._restored_after(link)
 
     @contextmanager
-    def _mended_after(self, link: Link) -> Iterator[None]:
+    def _restored_after(self, link: Link) -> Iterator[None]:
         try:
             yield
         finally:
-            if link in self._cut:  # else `mend_links` was there before
+            if link in self._cut:  # else `restore_links` was there before
                 self._cut.remove(link)
                 self._apply_cuts()
 
@@ -186,12 +186,12 @@ class Breakable:
     def _stop(self, part: str) -> None:
         running = members_named(self._places.state, part)
         if not running:
-            raise BedError(f"{part} is stopped already")
+            raise BedError(f"{part} is already stopped")
         kill(running)
 
     def _start_part(self, part: str, argv: Argv) -> None:
         if members_named(self._places.state, part):
-            raise BedError(f"{part} runs already")
+            raise BedError(f"{part} is already running")
         spawn(self._places.state, part, argv)
 
     def _api_is_ready(self) -> bool:

@@ -71,11 +71,13 @@ def _no_service_starts() -> Iterator[None]:
 def install_packages() -> None:
     """Install the packages that are missing; nothing happens when none is."""
     if shutil.which("dpkg-query") is None:
-        raise BedError("the bed needs a Debian or Ubuntu host: dpkg-query is not here")
+        raise BedError("the bed needs a Debian or Ubuntu host: dpkg-query is not installed")
     if os.geteuid() != 0:
-        raise BedError("the bed makes namespaces, mounts and cgroups: run it as root")
+        raise BedError("the bed creates namespaces, mounts and cgroups: run it as root")
     if platform.machine() != "x86_64":
-        raise BedError(f"the locks hold x86_64 packages only; this machine is {platform.machine()}")
+        raise BedError(
+            f"the locks contain x86_64 packages only; this machine is {platform.machine()}"
+        )
     wanted = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *PACKAGES]
     absent = missing(run(wanted, check=False))
     if not absent:

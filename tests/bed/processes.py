@@ -104,9 +104,7 @@ def await_part(state: Path, name: str, ready: Callable[[], bool], timeout_s: flo
     except BedError as late:
         raise BedError(f"{late}; its log ends:\n{log_tail(state, name)}") from late
     if not members_named(state, name):
-        raise BedError(
-            f"{name} ended instead of getting ready; its log ends:\n{log_tail(state, name)}"
-        )
+        raise BedError(f"{name} exited before it was ready; its log ends:\n{log_tail(state, name)}")
 
 
 def _inner_pids(pid: int) -> list[str]:

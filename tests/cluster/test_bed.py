@@ -135,7 +135,7 @@ def test_a_bed_of_the_command_line_stays_until_it_is_taken_down(before: Inventor
     up = command_line("up", "--nodes", "1", "--no-devices", "--policy", "none")
     assert up.returncode == 0, up.stderr
     try:
-        with pytest.raises(BedError, match=r"a bed is up already .*make bed-down"):
+        with pytest.raises(BedError, match=r"a bed is already up .*make bed-down"):
             Bed.up()
         bed = Bed.attached()
         assert bed.node_names == ["node0"]

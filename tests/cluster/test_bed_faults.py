@@ -60,7 +60,7 @@ while True:
 def breakable(bed: Bed) -> Iterator[Bed]:
     """Give the run's bed, and see to it that it is well after."""
     yield bed
-    bed.mend_links()
+    bed.restore_links()
     wait_until(lambda: is_well(bed), timeout_s=60, what="the nodes to be well again", every_s=0.5)
 
 
@@ -183,7 +183,7 @@ def test_a_node_that_is_cut_from_the_api_server_still_reaches_all_else(
     wait_until(lambda: silence_s(bed, "node1") > SILENCE_S, timeout_s=30, what=what, every_s=0.5)
     what = "the kubelet of node0, which is cut from nothing, to be heard"
     wait_until(lambda: silence_s(bed, "node0") < SILENCE_S, timeout_s=5, what=what)
-    bed.mend_links()
+    bed.restore_links()
     await_word(bed, "node1", namespace, "api", "reached")
     wait_until(lambda: is_well(bed), timeout_s=60, what="node1 to be heard again", every_s=0.5)
     for node, name in (("node1", "dns"), ("node1", "web"), ("node0", "other")):
@@ -221,13 +221,13 @@ def test_the_api_server_stops_and_starts(breakable: Bed, namespace: str) -> None
         assert not members_named(state_folder(), "apiserver")
         with pytest.raises(BedError, match="refused"):
             bed.kubectl("get", "nodes")
-        with pytest.raises(BedError, match="apiserver is stopped already"):
+        with pytest.raises(BedError, match="apiserver is already stopped"):
             bed.stop_api_server()
     finally:
         bed.start_api_server()
     assert bed.kubectl("get", "--raw", "/readyz") == "ok"
     assert "kept" in bed.kubectl("-n", namespace, "get", "configmaps")
-    with pytest.raises(BedError, match="apiserver runs already"):
+    with pytest.raises(BedError, match="apiserver is already running"):
         bed.start_api_server()
 
 

@@ -13,13 +13,13 @@ from stage.shape import serving_bed
 
 from demo import show
 
-LOOK_FURTHER = """
-Look further:
+NEXT_STEPS = """
+Look around:
   make kubectl ARGS='-n demo describe pdd demo'
   make kubectl ARGS='-n demo get pods -o wide'
   make kubectl ARGS='-n demo logs -l moriio.dev/role=decode --tail=20'
   make kubectl ARGS='-n moriio-system logs deploy/moriio-operator'
-Take it down:
+Remove it:
   make demo-down
 """
 
@@ -31,17 +31,17 @@ def up() -> int:
     def step(text: str) -> None:
         print(f"\n== {text} ({time.monotonic() - began:.0f} s)", flush=True)
 
-    step("Building images and the model, unless they are there")
+    step("Building the images and the model, unless they are cached")
     config = serving_bed()
     step("Bringing up a Kubernetes cluster of two nodes")
     bed = Bed.up(config, lifetime="until-down")
     try:
-        step(f"Installing the chart into {installation.NAMESPACE}")
+        step(f"Installing the chart into namespace {installation.NAMESPACE}")
         installation.install(bed, [show.NAMESPACE])
         return 0 if show.show(bed, step) else 1
     finally:
         bed.leave()
-        print(LOOK_FURTHER)
+        print(NEXT_STEPS)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,7 +1,8 @@
 """Three prompts through the router, and the proof that their KV cache crossed from node to node.
 
-The proof is vLLM's own: how many prompt tokens the decode engine computed itself, and how many came
-over the connector. Read mode leaves the last token of a prompt to the decode engine.
+The proof comes from vLLM's own counters: how many prompt tokens the decode engine computed itself,
+and how many it received over the connector. Read mode leaves the last token of a prompt to the
+decode engine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _TOKENS = 16
 
 
 def ask(service: Service) -> PromptTokens:
-    """Send the prompts, print the answers, and give where the decode engine had the tokens from.
+    """Send the prompts, print the answers, and count where the decode engine got the tokens from.
 
     Raises:
         AssertionError: a prompt is not answered.
@@ -36,6 +37,6 @@ def ask(service: Service) -> PromptTokens:
 
 
 def holds(tokens: PromptTokens) -> bool:
-    """Return whether all but at most one token a request came over the wire."""
+    """Return whether all but at most one token per request came over the connector."""
     expected = sum(len(prompt) for prompt in PROMPTS)  # the model's tokens are bytes
     return tokens.local_compute <= len(PROMPTS) and tokens.all >= expected

@@ -1,4 +1,4 @@
-"""The part of the demo that its user watches: a PDDeployment comes up, answers, and is proved."""
+"""The part of the demo that its user watches: a PDDeployment becomes ready, answers, is proved."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Step = Callable[[str], None]
 
 def show(bed: Bed, step: Step) -> bool:
     """Apply the demo's PDDeployment, ask it three prompts; return whether the KV cache crossed."""
-    step("Applying examples/demo.yaml, and waiting for it to serve")
+    step("Applying examples/demo.yaml, and waiting until it is ready")
     bed.kubectl("create", "namespace", NAMESPACE)
     bed.kubectl("apply", "-f", str(DEMO))
     service = Service(bed, NAMESPACE, NAME)
     service.wait_settled()
-    step("What runs")
+    step("What is running")
     _print_state(bed)
-    step("Three prompts through the router (the tiny model is untrained: its answers are noise)")
+    step("Three prompts through the router (the tiny model is untrained, so its answers are noise)")
     tokens = proof.ask(service)
-    step("Where the decode engine had its prompt tokens from")
+    step("Where the decode engine got its prompt tokens from")
     for source, count in asdict(tokens).items():
         print(f'  vllm:prompt_tokens_by_source_total{{source="{source}"}} = {count}')
     nodes = {pod["spec"]["nodeName"] for pod in service.pods()}
