@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from moriio_operator.api import names
 from moriio_operator.api.kinds import PDDEPLOYMENT
 from moriio_operator.kube import kinds
+from moriio_operator.kube.client import Kube
 from moriio_operator.kube.kinds import kind_of
 from moriio_operator.kube.objects import Object
 from stage.api import Json
@@ -26,18 +28,26 @@ NAME = "llm"
 NOWHERE = {"moriio.dev/test": "nowhere"}
 
 
-async def stored(lane: Lane, objects: list[Json]) -> Json:
+async def stored(lane: Lane, kubeconfig: Path, objects: list[Json]) -> Json:
     """Store what a release left; give the PDDeployment."""
     [left] = [obj for obj in objects if obj["kind"] == PDDEPLOYMENT.kind]
-    spec = copy.deepcopy(left["spec"])
-    made = await lane.api.create(PDDEPLOYMENT, _in(lane, {**left, "spec": spec}, None))
-    status = {"apiVersion": left["apiVersion"], "kind": left["kind"], "status": left["status"]}
-    path = PDDEPLOYMENT.path(lane.namespace, NAME, "status")
-    made = await lane.api.ask("PATCH", path, status, patch="merge-patch+")
+    made = await lane.api.create(PDDEPLOYMENT, _in(lane, left, None))
+    status = {
+        "apiVersion": left["apiVersion"],
+        "kind": left["kind"],
+        "metadata": {"name": NAME, "namespace": lane.namespace},
+        "status": left["status"],
+    }
+    kube = await Kube.connect(str(kubeconfig))
+    try:
+        # As the operator of that release wrote it: what is left out later goes.
+        made = await kube.apply(status, names.STATUS_MANAGER, "status")
+    finally:
+        await kube.close()
     for obj in objects:
         if obj["kind"] != PDDEPLOYMENT.kind:
             await lane.api.create(kind_of(obj), _in(lane, obj, made["metadata"]["uid"]))
-    return dict(made)
+    return made
 
 
 def _in(lane: Lane, obj: Object, owner_uid: str | None) -> Object:
@@ -70,7 +80,11 @@ async def test_no_engine_and_no_router_is_restarted(
         ForkServer.starter(tmp_path / "forks.log") as starter,
         Lane.opened(kubeconfig, fresh_name(), tmp_path, starter) as lane,
     ):
-        resource = await stored(lane, objects)
+        lane.changes["policy"] = {
+            "privilegedNamespaces": [lane.namespace],
+            "hostPathPrefixes": ["/srv/models"],
+        }
+        resource = await stored(lane, kubeconfig, objects)
         cursor = resource["status"]["portCursor"]
         before = await identities(lane)
         await lane.start()
