@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
+from moriio_operator.api.ports import PortRange
+from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.objects import Object
 
 from unit.memory_kube import CrashError, MemoryKube
-from unit.passes import INVALID, dies, fresh, refuse, serving
+from unit.passes import FORBIDDEN, INVALID, WEBHOOK, dies, fresh, living, refuse, serving
 from unit.played import Operator
-from unit.samples import Json, laid_over, resource
+from unit.samples import Json, ended, laid_over, later, resource
 from unit.sequences import played
 
 IMAGE_2: Json = {"engine": {"image": "vllm:2"}}
@@ -172,3 +175,114 @@ async def test_a_crash_before_any_write_of_an_update_ends_in_the_same_engines() 
         await played(Operator(operator.kube))
         assert images(operator) == {"vllm:2"}
         assert len(operator.pods()) == 2
+
+
+async def test_creates_that_are_refused_cost_no_port_for_good() -> None:
+    operator = Operator(MemoryKube(resource()), ports=PortRange(20_000, 20_099))
+    await played(operator)
+    dies(operator, "llm-decode-4")
+    operator.kube.refuse = refuse("create", "Pod", FORBIDDEN)
+    for round_ in range(40):
+        operator.time = later(5 * round_)
+        await operator.step()
+        operator.kubelets()
+    operator.kube.refuse = lambda _verb, _obj: None
+    operator.time = later(10_000)
+    await operator.settle()
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_child_that_a_failing_webhook_keeps_holds_no_revision_up() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("delete", "Deployment", WEBHOOK)
+    operator.change(IMAGE_2)
+    assert await played(operator) == ["-prefill-0 -decode-4", "+prefill-8 +decode-12"]
+    assert operator.condition("Accepted").reason == "ChildRefused"
+    assert operator.condition("Ready").status == "True"
+
+
+async def test_a_revision_that_was_accepted_and_then_is_refused_stops_nothing_that_serves() -> None:
+    operator = await serving()
+    operator.kube.refuse = refuse("delete", "Pod", WEBHOOK)
+    operator.change(IMAGE_2)
+    await operator.step()
+    operator.kube.refuse = refuse("dry-run", "Pod", FORBIDDEN)
+    assert await played(operator) == []
+    assert len(living(operator)) == 2
+    assert operator.condition("Accepted").reason == "PodForbidden"
+    operator.kube.refuse = lambda _verb, _obj: None
+    assert await played(operator) == ["-prefill-0 -decode-4", "+prefill-8 +decode-12"]
+
+
+async def test_what_is_refused_of_the_revision_that_goes_does_not_keep_its_cure_away() -> None:
+    operator = await serving()
+
+    def old_image(verb: str, obj: Object) -> ApiError | None:
+        if obj["kind"] != "Deployment" or verb not in ("apply", "create", "dry-run"):
+            return None
+        containers = obj["spec"]["template"]["spec"]["containers"]
+        return FORBIDDEN if any(c["image"] == "router:1" for c in containers) else None
+
+    operator.kube.refuse = old_image
+    operator.change({**IMAGE_2, "router": {"image": "router:2", "replicas": 2}})
+    assert await played(operator) == ["-prefill-0 -decode-4", "+prefill-8 +decode-12"]
+    assert operator.condition("Accepted").status == "True"
+
+
+@pytest.mark.parametrize(
+    "label", ["moriio.dev/component", "moriio.dev/deployment", "app.kubernetes.io/managed-by"]
+)
+async def test_a_webhook_that_rewrites_any_label_that_engines_are_found_by_makes_none(
+    label: str,
+) -> None:
+    operator = fresh()
+
+    def rewritten(obj: Object) -> Object:
+        if obj["kind"] == "Pod":
+            obj["metadata"]["labels"][label] = "x"
+        return obj
+
+    operator.kube.rewrite = rewritten
+    assert await played(operator) == []
+    assert operator.condition("Accepted").reason == "EngineRewritten"
+
+
+async def test_a_webhook_that_takes_an_engines_owner_away_makes_none() -> None:
+    operator = fresh()
+    operator.kube.rewrite = lambda obj: laid_over(obj, {"metadata": {"ownerReferences": []}})
+    operator.kube.refuse = lambda _verb, _obj: None
+    await operator.step()
+    assert operator.pods() == []
+
+
+async def test_the_routers_and_services_of_a_draining_revision_stay_without_its_templates() -> None:
+    operator = await serving()
+    operator.change(IMAGE_2)
+    await operator.step()
+    for template in operator.kube.of_kind("ControllerRevision"):
+        if "sgntrwxt" in str(template["data"].get("revision")):
+            operator.kube.remove("ControllerRevision", template["metadata"]["name"])
+    await operator.step()
+    assert operator.kube.one("Deployment", "llm-router-sgntrwxt")
+    assert operator.kube.one("Service", "llm-decode-sgntrwxt")
+
+
+async def test_the_words_of_an_end_are_cut_to_what_the_schema_takes() -> None:
+    operator = await serving()
+    words = "x" * 2500
+    status = {**ended(1, "Error", words), "reason": "Evicted", "message": words}
+    status["containerStatuses"][0]["name"] = "s" * 60
+    operator.kube.put({**operator.kube.one("Pod", "llm-decode-4"), "status": status})
+    assert await played(operator) == ["-decode-4 +decode-8"]
+
+
+async def test_the_event_of_an_end_is_posted_though_the_pass_fails_afterwards() -> None:
+    operator = await serving()
+    status = ended(1, "Error", "boom")
+    operator.kube.put({**operator.kube.one("Pod", "llm-decode-4"), "status": status})
+    down = ApiError(503, "Unavailable", "down")
+    operator.kube.refuse = refuse("create", "Pod", down)
+    with pytest.raises(ApiError):
+        await operator.step()
+    notes = [event["note"] for event in operator.kube.of_kind("Event")]
+    assert sum(note.startswith("llm-decode-4: Error") for note in notes) == 1

@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 from moriio_operator.api.deployment import Owner
-from moriio_operator.api.ports import PortBlock
 from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import EngineState, LastFailure, Status
 from moriio_operator.facts.terms import ROLES, Role
@@ -14,7 +13,7 @@ from moriio_operator.observe.engine import Engine
 from moriio_operator.observe.failure import Failure
 from moriio_operator.plan.crashes import CrashRecord
 from moriio_operator.plan.decision import Act, Decision, Freeze, Keep, Target
-from moriio_operator.plan.step import Creation, Step
+from moriio_operator.plan.step import Step
 from moriio_operator.plan.strategy import Course
 from moriio_operator.plan.view import RevisionView
 from moriio_operator.report.status import Outcome, report
@@ -252,10 +251,3 @@ def test_what_is_about_to_be_deleted_does_not_count_as_serving_any_more() -> Non
     made = status(BOTH, step=dataclasses.replace(STEP, deletions=tuple(BOTH)))
     assert verdicts(made)["Ready"] == "False"
     assert {each.state for each in made.engines} == {EngineState.TERMINATING}
-
-
-def test_an_engine_is_listed_before_it_exists() -> None:
-    creation = Creation("llm-decode-8", D, REVISION, PortBlock(20_008, 4), 8)
-    made = status(BOTH, step=dataclasses.replace(STEP, creations=(creation,), cursor=12)).engines
-    assert [each.pod for each in made] == ["llm-decode-4", "llm-decode-8", "llm-prefill-0"]
-    assert (made[1].state, made[1].port_base) == (EngineState.PENDING, 20_008)

@@ -15,7 +15,8 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from moriio_operator.api.schema import ApiModel, JsonSchema, Text253, list_map
 
-Message = Annotated[str, StringConstraints(max_length=4096)]
+MESSAGE_MAX = 4096
+Message = Annotated[str, StringConstraints(max_length=MESSAGE_MAX)]
 Time = Annotated[str, StringConstraints(max_length=64)]
 # Two roles of 256 engines, each with a predecessor that still stops.
 ENGINES_MAX = 1024
@@ -270,7 +271,13 @@ def _readable(model: type[ApiModel], stored: dict[str, Any]) -> Iterator[tuple[s
         if isinstance(value, list):
             return [item for item in value if reads(name, [item])]
         if isinstance(value, dict):
-            return {key: item for key, item in value.items() if reads(name, {key: item})}
+            members = {
+                key: [i for i in item if reads(name, {key: [i]})]
+                if isinstance(item, list)
+                else item
+                for key, item in value.items()
+            }
+            return {key: item for key, item in members.items() if reads(name, {key: item})}
         return value
 
     for name, value in stored.items():

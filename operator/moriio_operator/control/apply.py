@@ -7,7 +7,7 @@ not server-side apply for what is missing, which would take over a foreign objec
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,7 +28,6 @@ from moriio_operator.kube.errors import (
     ApiError,
     ConflictError,
     ForbiddenError,
-    InvalidError,
     admission_verdict,
 )
 from moriio_operator.kube.kinds import CONTROLLER_REVISION, kind_of
@@ -104,17 +103,27 @@ async def apply_children(
     return []
 
 
-async def prune(writer: ChildWriter, world: World, desired: Sequence[Object]) -> list[Problem]:
-    """Delete what is not desired; what cannot be deleted is reported and delays nothing else."""
+async def prune(
+    writer: ChildWriter, world: World, desired: Sequence[Object], spared: Collection[str] = ()
+) -> list[Problem]:
+    """Delete what is not desired; what cannot be deleted is reported and delays nothing else.
+
+    Children of the revisions that are `spared` stay: they are needed, and nobody can say which they
+    are while the templates of their revision are missing.
+    """
     problems = []
     wanted = {(child["kind"], child["metadata"]["name"]) for child in desired}
     for child in world.children:
         metadata = child["metadata"]
         if (child["kind"], metadata["name"]) in wanted or metadata.get("deletionTimestamp"):
             continue
+        if (metadata.get("labels") or {}).get(names.LABEL_REVISION) in spared:
+            continue
         try:
             await writer.delete(child)
-        except (ForbiddenError, InvalidError) as error:
+        except ApiError as error:
+            if admission_verdict(error) is None and not isinstance(error, ForbiddenError):
+                raise
             text = f"the API server does not let go of {title(child)}: {error.message}"
             problems.append(Problem(Reason.CHILD_REFUSED, "spec", text))
             continue

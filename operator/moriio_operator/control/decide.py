@@ -166,10 +166,12 @@ class Decider:
         by_role = {pod["metadata"]["labels"][names.LABEL_ROLE]: pod for pod in pods}
         new = {role: pod for role, pod in by_role.items() if (target, role) not in tried}
         tried.update((target, role) for role in new)
-        freed = bool(step.deletions) or any(
+        freed = bool(step.deletions or self.undiagnosed) or any(
             engine.within_grace(self.now) for engine in engines_of(decided.views)
         )
-        found = await try_engines(self.kube, target, list(new.values()), quota_is_freed=freed)
+        found = await try_engines(
+            self.kube, self.owner.uid, target, list(new.values()), quota_is_freed=freed
+        )
         if replaces and (target, "children") not in tried and not found:
             tried.add((target, "children"))
             found = await self._try_children(target)

@@ -18,6 +18,7 @@ from moriio_operator.control.queue import Key
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.observe.engine import Engine, with_log_end
+from moriio_operator.observe.failure import tail
 from moriio_operator.stack.stack import Stack
 
 log = structlog.get_logger(__name__)
@@ -87,8 +88,9 @@ class Diagnosis:
         except (ApiError, TimeoutError) as error:
             log.info("log not read", key=str(key), pod=engine.pod, error=str(error))
         finally:
+            # Whatever happened, the engine is not waited for any longer.
             del self._tasks[engine.uid]
-        self._found.setdefault(key, {})[engine.uid] = text
-        self.enqueue(key)
+            self._found.setdefault(key, {})[engine.uid] = tail(text)
+            self.enqueue(key)
         if report_end is not None:
             await report_end(with_log_end(engine, text, stack))

@@ -26,7 +26,7 @@ from moriio_operator.kube.errors import (
     admission_verdict,
 )
 from moriio_operator.kube.kinds import kind_of
-from moriio_operator.kube.objects import Object
+from moriio_operator.kube.objects import Object, controlled_by
 from moriio_operator.observe.engine import from_pod
 from moriio_operator.plan.decision import Refusal
 
@@ -40,7 +40,7 @@ _REASONS = {
 
 
 async def try_engines(
-    kube: Kube, revision: str, pods: Sequence[Object], *, quota_is_freed: bool
+    kube: Kube, owner_uid: str, revision: str, pods: Sequence[Object], *, quota_is_freed: bool
 ) -> list[Refusal]:
     """Try engines of a revision, one per role.
 
@@ -60,7 +60,7 @@ async def try_engines(
             waits = quota_is_freed and verdict is AdmissionVerdict.OVER_QUOTA
             problem = None if waits else _problem(verdict, role, pod, error.message)
         else:
-            problem = _unrecognised(role, pod, answer)
+            problem = _unrecognised(role, pod, answer, owner_uid)
             if problem is None:
                 continue
         refusals.append(Refusal(revision, role, problem))
@@ -107,17 +107,27 @@ def _problem(verdict: AdmissionVerdict, role: Role, pod: Object, message: str) -
     return Problem(reason, f"spec.{role}", f"the API server refuses the engine pod: {message}")
 
 
-def _unrecognised(role: Role, pod: Object, answer: Object) -> Problem | None:
-    """Say what an admission webhook changed of an engine that the operator knows it by."""
+def _unrecognised(role: Role, pod: Object, answer: Object, owner_uid: str) -> Problem | None:
+    """Say that an admission webhook changed of an engine what the operator knows it by."""
     sent, stored = from_pod(_identified(pod)), from_pod(_identified(answer))
-    if sent is None or (
-        stored is not None
+    # Passes find pods by these labels and by their controller.
+    labels = {
+        key: value
+        for key, value in pod["metadata"]["labels"].items()
+        if key.startswith(f"{names.GROUP}/") or key == names.LABEL_MANAGED_BY
+    }
+    found = labels.items() <= (answer["metadata"].get("labels") or {}).items()
+    if (
+        sent is not None
+        and stored is not None
+        and found
+        and controlled_by(answer, owner_uid)
         and (sent.pod, sent.role, sent.revision, sent.ports, sent.state)
         == (stored.pod, stored.role, stored.revision, stored.ports, stored.state)
     ):
         return None
     text = (
-        "an admission webhook of the cluster changes the name, a label moriio.dev/* or the ports "
+        "an admission webhook of the cluster changes the name, the owner, a label or the ports "
         "of engine pods, so that the operator would not recognise them: exempt these pods from it"
     )
     return Problem(Reason.ENGINE_REWRITTEN, f"spec.{role}", text)

@@ -5,7 +5,7 @@
     3 plan       which engines to create and to delete, and which revisions live
     4 dry-run    what would be new, before anything is stopped or spent for it
     5 apply      templates, Services, rights and routers; prune what belongs to no living revision
-    6 record     the status, with the port cursor and the engines that are about to be created
+    6 record     the status, with the port cursor of the engines that are about to be created
     7 act        delete engines, then create engines
     8 report     Events, and beside the pass the logs of engines that ended without a message
 
@@ -44,9 +44,11 @@ from moriio_operator.control.status_writer import StatusWriter
 from moriio_operator.control.templates import Templates
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
+from moriio_operator.kube.objects import Object
 from moriio_operator.observe.engine import Engine, read_engines
 from moriio_operator.plan.decision import Act, Freeze, Refusal
 from moriio_operator.plan.revision import revision as revision_of
+from moriio_operator.plan.strategy import Course
 from moriio_operator.report import events
 from moriio_operator.report.model_config import differences
 from moriio_operator.report.status import Outcome, report
@@ -167,12 +169,14 @@ class _Pass:
         step = decided.step
         if step.deletions or step.creations:
             await self.record.assert_unchanged()
-        # What is deleted may give back the quota or the GPUs that what is created needs.
-        not_deleted_s = await delete(self.kube, self.owner, step.deletions)
-        not_created_s = await create(self.kube, self.owner, self.decider.pods(step))
+        try:
+            # What is deleted may give back the quota or the GPUs that what is created needs.
+            not_deleted_s = await delete(self.kube, self.owner, step.deletions)
+            not_created_s = await create(self.kube, self.owner, self.decider.pods(step))
+        finally:
+            # 8, also of a pass that fails here: the status is stored, and no later pass reports it.
+            await self._report(status, decided, changed=changed)
         self.shared.cache.passed(self.key, self.record.version, self.world.pods)
-        # 8
-        await self._report(status, decided, changed=changed)
         waits = [not_deleted_s, not_created_s, *_waits(decided, applied)]
         again_s = min((wait for wait in waits if wait is not None), default=None)
         return Next(again_s, CREATED_REST_S) if step.creations else Next(again_s)
@@ -190,14 +194,28 @@ class _Pass:
         stored = [t for t in self._living(decided) if t.revision in {target, *course.served}]
         served = [t for t in stored if t.revision in course.served]
         healed = [t for t in served if t.revision in may]
-        desired = children(self.owner, stored, healed, course.client, self.shared.installation)
-        refused = await apply_children(self.writer, self.world, desired)
+        of_target = [t for t in healed if t.revision == target]
+        mine = self._children(stored, of_target, course)
+        refused = await apply_children(self.writer, self.world, mine)
         if refused:
             return _Applied(kept, tuple(Refusal(target, None, problem) for problem in refused))
+        # What is refused of a revision that goes is no fault of the one that comes.
+        others = [child for child in self._children(stored, healed, course) if child not in mine]
+        leftovers = await apply_children(self.writer, self.world, others)
         # What the admin forbids by now is not healed; it goes when its engines have gone.
-        whole = children(self.owner, stored, served, course.client, self.shared.installation)
-        leftovers = await prune(self.writer, self.world, whole)
+        whole = self._children(stored, served, course)
+        known = {templates.revision for templates in stored}
+        unknown = {view.name for view in decided.views if view.lives} - known
+        leftovers += await prune(self.writer, self.world, whole, spared=unknown)
         return _Applied(tuple(stored), leftovers=tuple(leftovers))
+
+    def _children(
+        self,
+        stored: Sequence[RevisionTemplates],
+        served: Sequence[RevisionTemplates],
+        course: Course,
+    ) -> list[Object]:
+        return children(self.owner, stored, served, course.client, self.shared.installation)
 
     def _living(self, decided: Decided) -> list[RevisionTemplates]:
         """Give the templates of all revisions that live, the target as the decision has it."""
@@ -217,7 +235,9 @@ class _Pass:
                 yield templates
 
     def _differences(self) -> tuple[str, ...]:
-        uids = {engine.uid for engine in self.engines}
+        # Engines of an earlier revision had an earlier spec.
+        asked = revision_of(self.owner.spec)
+        uids = {engine.uid for engine in self.engines if engine.revision == asked}
         return differences(self.owner.spec, self.world.reports, uids)
 
     def _router(self, decided: Decided) -> dict[str, object] | None:

@@ -35,6 +35,7 @@ _PAGE = 500
 _TIMEOUT_S = 30
 # A log comes from the pod's node, which may be gone.
 _LOG_TIMEOUT_S = 5
+_LOG_BYTES = 2**20
 # The server ends a watch after this; a silent dead connection is given up a little later.
 WATCH_S = 290
 
@@ -223,7 +224,12 @@ class Kube:
             ApiError: the pod's node does not answer, or has no log of it any more.
         """
         path = POD.path(namespace, pod, "log")
-        query = {"container": container, "tailLines": str(lines)}
+        query = {
+            "container": container,
+            "tailLines": str(lines),
+            # A line may be of any length.
+            "limitBytes": str(_LOG_BYTES),
+        }
         response = await self._send("log", POD, "GET", path, query, None, _JSON, _LOG_TIMEOUT_S)
         data = await read_whole(response)
         if response.status >= 400:

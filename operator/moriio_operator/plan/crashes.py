@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from moriio_operator.api.reasons import Reason
-from moriio_operator.api.status import EngineState, LastFailure, Status
+from moriio_operator.api.status import MESSAGE_MAX, EngineState, LastFailure, Status
 from moriio_operator.facts.terms import Role
 from moriio_operator.observe.engine import Engine
 
@@ -96,10 +96,12 @@ def _is_one_more(engine: Engine, last: datetime | None, now: datetime) -> bool:
 
 def _last_failure(engine: Engine) -> LastFailure:
     failure = engine.failure
+    message = failure.message if failure else ""
     return LastFailure(
         pod=engine.pod,
         reason=failure.reason if failure else Reason.ENDED,
-        message=failure.message if failure else "",
+        # The words of the pod, of its container and of its log together may be longer.
+        message=message if len(message) <= MESSAGE_MAX else message[: MESSAGE_MAX - 3] + "...",
     )
 
 

@@ -104,10 +104,12 @@ def _can_be_kept(
     # Without the counts that were accepted it could only be brought to nothing.
     if view.shape is None or not view.allowed or not view.accepted:
         return False
+    refused = [r for r in refusals if r.revision == view.name and r.problem is not None]
+    # Accepted before, it has not begun: what still serves must not stop for what cannot come.
+    if refused and any(e.revision != view.name and not e.is_leaving for e in engines_of(views)):
+        return False
     # Engines without the children that they need would serve nobody.
-    childless = any(
-        r.revision == view.name and r.role is None and r.problem is not None for r in refusals
-    )
+    childless = any(refusal.role is None for refusal in refused)
     return not childless or _runs(view.name, views)
 
 

@@ -1,8 +1,8 @@
 """The whole status from what was observed and decided. Pure.
 
-It is written at most once per pass, before the pass creates or deletes engines: so the cursor and
-the engines to come are stored before a pod uses them, and an engine's end is counted before its pod
-goes. Engines that the pass is about to delete are reported as what they are from then on.
+It is written at most once per pass, before the pass creates or deletes engines: so the cursor is
+stored before a pod uses it, and an engine's end is counted before its pod goes. Engines that the
+pass is about to delete are reported as what they are from then on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from moriio_operator.facts.terms import ROLES, Role
 from moriio_operator.observe.engine import Engine
 from moriio_operator.plan.decision import Decision, Freeze
 from moriio_operator.plan.ports import served
-from moriio_operator.plan.step import Creation, Step
+from moriio_operator.plan.step import Step
 from moriio_operator.plan.view import RevisionView, view_of
 from moriio_operator.report import conditions
 from moriio_operator.stack import table as stacks
@@ -99,8 +99,6 @@ def report(
         owner.generation,
         now,
     )
-    listed = [_engine(engine, old) for engine in engines]
-    listed += [_creation(creation) for creation in step.creations]
     return Status(
         observed_generation=owner.generation,
         port_allocation=PortAllocation(cursor=step.cursor, retired=list(step.retired)),
@@ -114,7 +112,7 @@ def report(
             for view in outcome.views
             for role in _accepted(view, outcome)
         ],
-        engines=_bounded(listed),
+        engines=_bounded([_engine(engine, old) for engine in engines]),
     )
 
 
@@ -199,18 +197,6 @@ def _engine(engine: Engine, old: Status) -> EngineStatus:
         served=served(engine, old),
         node=engine.node,
         address=engine.address,
-    )
-
-
-def _creation(creation: Creation) -> EngineStatus:
-    """List an engine before it exists: should it serve and vanish unseen, its ports are known."""
-    return EngineStatus(
-        pod=creation.pod,
-        role=creation.role.value,
-        revision=creation.revision,
-        port_base=creation.ports.base,
-        ports=creation.ports.size,
-        state=EngineState.PENDING,
     )
 
 
