@@ -286,3 +286,12 @@ async def test_the_event_of_an_end_is_posted_though_the_pass_fails_afterwards() 
         await operator.step()
     notes = [event["note"] for event in operator.kube.of_kind("Event")]
     assert sum(note.startswith("llm-decode-4: Error") for note in notes) == 1
+
+
+async def test_the_number_of_routers_of_a_refused_spec_is_not_acted_on() -> None:
+    operator = await serving({"router": {"replicas": 2}})
+    operator.change({"router": {"replicas": 40}, "decode": REFUSED})
+    await operator.settle()
+    (router,) = operator.kube.of_kind("Deployment")
+    assert router["spec"]["replicas"] == 2
+    assert operator.condition("RouterReady").message.startswith("2 of 2 ")

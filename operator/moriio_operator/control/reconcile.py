@@ -48,7 +48,6 @@ from moriio_operator.kube.objects import Object
 from moriio_operator.observe.engine import Engine, read_engines
 from moriio_operator.plan.decision import Act, Freeze, Refusal
 from moriio_operator.plan.revision import revision as revision_of
-from moriio_operator.plan.strategy import Course
 from moriio_operator.report import events
 from moriio_operator.report.model_config import differences
 from moriio_operator.report.status import Outcome, report
@@ -163,7 +162,8 @@ class _Pass:
             problems,
             self._differences(),
         )
-        status = report(self.owner, self.status, outcome, self._router(decided), self.now)
+        owner = self._as_accepted(decided)
+        status = report(owner, self.status, outcome, self._router(decided), self.now)
         changed = await self.record.write(status)
         # 7
         step = decided.step
@@ -194,28 +194,33 @@ class _Pass:
         stored = [t for t in self._living(decided) if t.revision in {target, *course.served}]
         served = [t for t in stored if t.revision in course.served]
         healed = [t for t in served if t.revision in may]
-        of_target = [t for t in healed if t.revision == target]
-        mine = self._children(stored, of_target, course)
+        owner, installation = self._as_accepted(decided), self.shared.installation
+
+        def built(served: Sequence[RevisionTemplates]) -> list[Object]:
+            return children(owner, stored, served, course.client, installation)
+
+        mine = built([t for t in healed if t.revision == target])
         refused = await apply_children(self.writer, self.world, mine)
         if refused:
             return _Applied(kept, tuple(Refusal(target, None, problem) for problem in refused))
         # What is refused of a revision that goes is no fault of the one that comes.
-        others = [child for child in self._children(stored, healed, course) if child not in mine]
+        others = [child for child in built(healed) if child not in mine]
         leftovers = await apply_children(self.writer, self.world, others)
         # What the admin forbids by now is not healed; it goes when its engines have gone.
-        whole = self._children(stored, served, course)
         known = {templates.revision for templates in stored}
         unknown = {view.name for view in decided.views if view.lives} - known
-        leftovers += await prune(self.writer, self.world, whole, spared=unknown)
+        leftovers += await prune(self.writer, self.world, built(served), spared=unknown)
         return _Applied(tuple(stored), leftovers=tuple(leftovers))
 
-    def _children(
-        self,
-        stored: Sequence[RevisionTemplates],
-        served: Sequence[RevisionTemplates],
-        course: Course,
-    ) -> list[Object]:
-        return children(self.owner, stored, served, course.client, self.shared.installation)
+    def _as_accepted(self, decided: Decided) -> Owner:
+        """Give the PDDeployment; while its spec is refused, with as many routers as there are."""
+        router = self._router(decided)
+        if isinstance(decided.decision, Act) or router is None:
+            return self.owner
+        kept = {"replicas": router["spec"]["replicas"]}
+        spec = self.owner.spec
+        routers = spec.router.model_copy(update=kept)
+        return self.owner.model_copy(update={"spec": spec.model_copy(update={"router": routers})})
 
     def _living(self, decided: Decided) -> list[RevisionTemplates]:
         """Give the templates of all revisions that live, the target as the decision has it."""
@@ -240,7 +245,7 @@ class _Pass:
         uids = {engine.uid for engine in self.engines if engine.revision == asked}
         return differences(self.owner.spec, self.world.reports, uids)
 
-    def _router(self, decided: Decided) -> dict[str, object] | None:
+    def _router(self, decided: Decided) -> Object | None:
         return self.world.child(
             "Deployment", names.router(self.owner.name, decided.step.course.client)
         )
