@@ -100,13 +100,17 @@ async def test_no_engine_and_no_router_is_restarted(
         assert accepted["status"] == "True", accepted
 
 
-async def identities(lane: Lane) -> dict[str, tuple[str, int | None]]:
-    """Give uid and generation of every engine pod, template and router Deployment."""
+async def identities(lane: Lane) -> dict[str, tuple[str, Json | None]]:
+    """Give every engine pod, template and router Deployment by its uid and what it makes pods of.
+
+    The generation of a Deployment says less: it grows with an annotation, too, and the hash in ours
+    holds the owner's uid, which is another one here.
+    """
     looked_at = (kinds.POD, kinds.CONTROLLER_REVISION, kinds.DEPLOYMENT)
     return {
         f"{kind.kind} {obj['metadata']['name']}": (
             obj["metadata"]["uid"],
-            obj["metadata"].get("generation"),
+            obj["spec"]["template"] if kind is kinds.DEPLOYMENT else None,
         )
         for kind in looked_at
         for obj in await lane.api.list(kind, lane.namespace, deployment=NAME)
