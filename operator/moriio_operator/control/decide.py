@@ -8,16 +8,16 @@ corrected; when more is known, both are asked anew. Each thing is found out once
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from moriio_operator.admission.network import port_range
 from moriio_operator.admission.policy import Policy
-from moriio_operator.admission.validate import problems as validate
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.ports import PortRange
+from moriio_operator.api.problem import Problem
 from moriio_operator.api.status import Status
 from moriio_operator.build.children import Templates as RevisionTemplates
 from moriio_operator.build.children import children
@@ -31,7 +31,6 @@ from moriio_operator.kube.client import Kube
 from moriio_operator.kube.objects import Object
 from moriio_operator.observe.engine import Engine
 from moriio_operator.plan.decision import Decision, Freeze, Refusal, Target, judge
-from moriio_operator.plan.revision import revision as revision_of
 from moriio_operator.plan.step import PortSpace, Step, plan
 from moriio_operator.plan.view import (
     EngineShape,
@@ -74,6 +73,9 @@ class Decider:
     policy: Policy
     ports: PortRange
     now: datetime
+    # What the spec asks for, and what is wrong with it by itself.
+    asked: Target
+    problems: Sequence[Problem]
     # Engines that ended and whose log is being read.
     undiagnosed: frozenset[str] = frozenset()
 
@@ -97,12 +99,9 @@ class Decider:
 
     def _round(self, views: tuple[RevisionView, ...], refusals: tuple[Refusal, ...]) -> Decided:
         """Judge and plan with what is known."""
-        spec = self.owner.spec
-        asked = Target(revision_of(spec), {role: spec.role(role).replicas for role in ROLES})
-        problems = validate(self.owner, self.policy, self.ports)
-        decision = judge(asked, self.status.revision, views, problems, refusals)
+        decision = judge(self.asked, self.status.revision, views, self.problems, refusals)
         # The range is today's, whatever revision the ports are for.
-        space = PortSpace(port_range(spec.network, self.ports), self.host_ports.held())
+        space = PortSpace(port_range(self.owner.spec.network, self.ports), self.host_ports.held())
         step = plan(
             decision, self.owner.name, self.status, views, space, self.now, self.undiagnosed
         )
@@ -119,7 +118,7 @@ class Decider:
 
     def of_revision(self, revision: str) -> RevisionTemplates | None:
         """Give a revision's templates: as they are stored, or rendered for what the spec asks."""
-        if revision == revision_of(self.owner.spec):
+        if revision == self.asked.revision:
             return self.templates.asked(revision)
         return self.templates.kept(revision)
 
@@ -129,7 +128,7 @@ class Decider:
         return engine_pod_of(self.owner, name, templates.engines.templates[role], base)
 
     def _views(self, engines: Collection[Engine]) -> tuple[RevisionView, ...]:
-        asked = revision_of(self.owner.spec)
+        asked = self.asked.revision
         living = (engine.revision for engine in engines)
         found = dict.fromkeys((asked, *filter(None, [self.status.revision]), *living))
         return tuple(self._view(name, engines) for name in found)

@@ -24,6 +24,7 @@ import structlog
 from pydantic import ValidationError
 
 from moriio_operator.admission.policy import Policy
+from moriio_operator.admission.validate import problems as validate
 from moriio_operator.api import names
 from moriio_operator.api.deployment import Owner
 from moriio_operator.api.ports import PortRange
@@ -42,11 +43,12 @@ from moriio_operator.control.observe import World, observe
 from moriio_operator.control.queue import Key
 from moriio_operator.control.status_writer import StatusWriter
 from moriio_operator.control.templates import Templates
+from moriio_operator.facts.terms import ROLES
 from moriio_operator.kube.client import Kube
 from moriio_operator.kube.errors import ApiError
 from moriio_operator.kube.objects import Object
 from moriio_operator.observe.engine import Engine, read_engines
-from moriio_operator.plan.decision import Act, Freeze, Refusal
+from moriio_operator.plan.decision import Act, Freeze, Refusal, Target
 from moriio_operator.plan.revision import revision as revision_of
 from moriio_operator.report import events
 from moriio_operator.report.model_config import differences
@@ -126,8 +128,11 @@ class _Pass:
         self.record = StatusWriter(self.kube, world.resource)
         self.writer = ChildWriter(self.kube, owner, shared.cache, self.record.assert_unchanged)
         self.stack = stacks.of(owner.spec)
-        asked = revision_of(owner.spec)
-        read = read_engines(world.pods, self.status, world.revisions(), asked, self.stack)
+        counts = {role: owner.spec.role(role).replicas for role in ROLES}
+        self.asked = Target(revision_of(owner.spec), counts)
+        read = read_engines(
+            world.pods, self.status, world.revisions(), self.asked.revision, self.stack
+        )
         self.engines = shared.diagnosis.applied(key, read, self.stack)
         self.decider = Decider(
             kube=self.kube,
@@ -139,6 +144,8 @@ class _Pass:
             policy=shared.policy,
             ports=shared.ports,
             now=self.now,
+            asked=self.asked,
+            problems=validate(owner, shared.policy, shared.ports),
             undiagnosed=shared.diagnosis.pending(key, self.engines),
         )
 
@@ -241,7 +248,7 @@ class _Pass:
 
     def _differences(self) -> tuple[str, ...]:
         # Engines of an earlier revision had an earlier spec.
-        asked = revision_of(self.owner.spec)
+        asked = self.asked.revision
         uids = {engine.uid for engine in self.engines if engine.revision == asked}
         return differences(self.owner.spec, self.world.reports, uids)
 
